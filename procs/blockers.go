@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"superd/procs/deps"
 )
 
 // shownHops bounds how many links of a chain of waiting instances a reason shows. A [Diagnosis] has
@@ -14,7 +16,7 @@ const shownHops = 3
 // at most shownHops links.
 func (in *instance) blockedReason() Reason {
 	m := &in.machine
-	e := in.blocker()
+	e := in.node.Blocker()
 	switch {
 	case e == nil && in.conflict != nil:
 		return Reason{ReasonWaitsForConflict,
@@ -31,85 +33,39 @@ func (in *instance) blockedReason() Reason {
 		if hop > 0 {
 			text.WriteString(", which waits for ")
 		}
-		worst := e.worst()
-		text.WriteString(e.to.displayName(worst))
+		worst, _ := e.Worst()
+		text.WriteString(displayName(e, worst))
 		next := (*edge)(nil)
 		if worst != nil && worst.machine.state == Waiting {
-			next = worst.blocker()
+			next = worst.node.Blocker()
 		}
 		if next == nil || hop == shownHops-1 {
-			text.WriteString(", " + e.describe(worst))
+			text.WriteString(", " + in.describeEdge(e, worst))
 			break
 		}
 		e = next
 	}
-	if others := m.unsatisfied() - 1; others > 0 {
+	if others := in.node.Unsatisfied() - 1; others > 0 {
 		fmt.Fprintf(&text, "; and for %d more", others)
 	}
 	return Reason{ReasonWaitsForDependency, text.String()}
 }
 
-// blocker returns the edge to the program with the lowest availability among those that block the
-// start; nil if none does.
-func (in *instance) blocker() (worst *edge) {
-	if !in.machine.waiting() {
-		return nil
+// displayName returns the name of worst or, if that is nil, of the program at the end of e.
+func displayName(e *edge, worst *instance) string {
+	if worst == nil {
+		return e.To().Name()
 	}
-	for _, e := range in.edges {
-		if e.satisfied() {
-			continue
-		}
-		if worst == nil || e.availability() < worst.availability() {
-			worst = e
-		}
-		if e.availability() == down && !e.ordering {
-			return e
-		}
-	}
-	return worst
+	return worst.name
 }
 
-// satisfied reports whether the edge blocks no start.
-func (e *edge) satisfied() bool { return e.availability() >= up }
-
-// availability returns the availability of the program as this edge counts it. For an ordering it
-// is availabilityCount if no instance of the program is starting.
-func (e *edge) availability() availability {
-	if e.ordering {
-		return e.to.published.forOrdered
+// describeEdge returns a text about the program at the end of the edge, by its worst instance:
+// "which is starting". worst is nil if the program has no instances.
+func (in *instance) describeEdge(e *edge, worst *instance) string {
+	if worst == nil {
+		return "which has no instances: " + in.sup.noReplicasReason(e.To().Name())
 	}
-	return e.to.published.availability
-}
-
-// worst returns the instance with the lowest availability, among those that count for the edge; nil
-// without any.
-func (e *edge) worst() (worst *instance) {
-	for _, in := range e.to.instances {
-		if e.ordering && !in.published.blocksOrdered {
-			continue
-		}
-		if worst == nil || in.published.availability < worst.published.availability {
-			worst = in
-		}
-	}
-	return worst
-}
-
-// displayName returns the name of in or, if that is nil, of the program.
-func (n *node) displayName(in *instance) string {
-	if in == nil {
-		return n.name
-	}
-	return in.name
-}
-
-// describe returns a text about the program at the end of the edge, by its instance in: "which is
-// starting". in is nil if the program has no instances.
-func (e *edge) describe(in *instance) string {
-	if in == nil {
-		return "which has no instances: " + e.from.sup.noReplicasReason(e.to.name)
-	}
-	return in.describe()
+	return worst.describe()
 }
 
 // describe returns the state of the instance as a clause for the reason of another one: "which
@@ -169,7 +125,7 @@ func (in *instance) describe() string {
 		return "which is being stopped by " + m.desired.by.String()
 	case m.restartPending:
 		return "which is being restarted " + m.startReason.ofStart()
-	case m.requirementsLost():
+	case in.node.Lost():
 		return "which must stop, too"
 	}
 	return "which is stopping"
@@ -183,26 +139,21 @@ func (in *instance) shownTime(at time.Duration) string {
 // lostRequirement returns the reason for which the instance must stop, and the reason of the
 // restart once the requirement is ready again.
 func (in *instance) lostRequirement() (cause, why Reason) {
-	e := in.blocker()
-	worst := e.worst()
-	name := e.to.displayName(worst)
-	return Reason{ReasonDependencyLost, name + ", " + e.describe(worst)},
+	e := in.node.Blocker()
+	worst, _ := e.Worst()
+	name := displayName(e, worst)
+	return Reason{ReasonDependencyLost, name + ", " + in.describeEdge(e, worst)},
 		Reason{ReasonDependencyBack, name + " is ready again"}
 }
 
 // remainingDependents names one dependent that must be down before the instance, and counts the
 // others: "web and 3 more are".
 func (in *instance) remainingDependents() string {
-	n := in.machine.own
-	others := n.dependents + n.stoppingOrdered - 1
-	for _, e := range n.edges {
-		if s := e.from.published; e.ordering && !s.stopping || !s.alive {
-			continue
-		}
-		if others > 0 {
-			return fmt.Sprintf("%s and %d more are", e.from.name, others)
-		}
-		return e.from.name + " is"
+	switch one, others, ok := in.node.LastDependent(); {
+	case ok && others > 0:
+		return fmt.Sprintf("%s and %d more are", one.name, others)
+	case ok:
+		return one.name + " is"
 	}
 	return "others are"
 }
@@ -217,8 +168,8 @@ func (in *instance) waitsFor() []string {
 	}
 	var lines []string
 	omitted := 0
-	for _, first := range in.edges {
-		if first.satisfied() {
+	for _, first := range in.node.Edges() {
+		if first.Satisfied() {
 			continue
 		}
 		if len(lines) >= shown {
@@ -226,20 +177,21 @@ func (in *instance) waitsFor() []string {
 			continue
 		}
 		var path []string
-		visited := map[*node]bool{}
+		visited := map[*deps.Program[*instance]]bool{}
 		last, by := in, first
-		for e := first; e != nil && !visited[e.to]; {
-			visited[e.to] = true
-			last, by = e.worst(), e
-			path = append(path, e.to.displayName(last))
+		for e := first; e != nil && !visited[e.To()]; {
+			visited[e.To()] = true
+			last, _ = e.Worst()
+			by = e
+			path = append(path, displayName(e, last))
 			if e = nil; last != nil && last.machine.state == Waiting {
-				e = last.blocker()
+				e = last.node.Blocker()
 			}
 		}
 		if cut := len(path) - 2*ends; cut > 1 {
 			path = append(append(path[:ends:ends], fmt.Sprintf("… %d more …", cut)), path[len(path)-ends:]...)
 		}
-		lines = append(lines, strings.Join(path, ", which waits for ")+", "+by.describe(last))
+		lines = append(lines, strings.Join(path, ", which waits for ")+", "+in.describeEdge(by, last))
 	}
 	if omitted > 0 {
 		lines = append(lines, fmt.Sprintf("%d more", omitted))

@@ -157,8 +157,8 @@ func (s *Supervisor) liveDependents(restarted []*instance) (found []*instance) {
 		if s.refusal(OpRestart, open[0]) != "" {
 			continue
 		}
-		for _, e := range open[0].machine.own.edges {
-			if in := e.from; !e.ordering && !seen[in] && in.published.alive && in.machine.desired.up {
+		for in := range open[0].node.Dependents() {
+			if !seen[in] && in.machine.desired.up {
 				seen[in] = true
 				found, open = append(found, in), append(open, in)
 			}
@@ -241,7 +241,7 @@ func (in *instance) answerWaiters() {
 		return
 	case Waiting:
 		// It will start, or the state of its requirements is not known yet
-		if in.conflict != nil || in.isComing() || in.machine.restartPending && !in.machine.dependentsDown() || in.sup.pending(in) {
+		if in.conflict != nil || in.isComing() || in.machine.restartPending && !in.node.DependentsDown() || in.sup.pending(in) {
 			return
 		}
 	case Spawning, Starting, Killing, TearingDown:

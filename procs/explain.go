@@ -119,11 +119,11 @@ func (in *instance) restartsWhenDown() bool {
 	m := &in.machine
 	switch m.state {
 	case Stopping, Killing:
-		return m.desired.up && m.failureReason.Kind == ReasonNone && !m.requirementsLost()
+		return m.desired.up && m.failureReason.Kind == ReasonNone && !in.node.Lost()
 	case TearingDown:
-		return m.desired.up && m.outcome == RunEndedRestart && !m.requirementsLost()
+		return m.desired.up && m.outcome == RunEndedRestart && !in.node.Lost()
 	}
-	return m.restartPending && !m.requirementsLost()
+	return m.restartPending && !in.node.Lost()
 }
 
 // shownRuns is how many of the last runs an explanation lists.

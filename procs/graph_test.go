@@ -119,13 +119,13 @@ func TestReloadReversesDependency(t *testing.T) {
 	if s.counts[Running] != 2 || len(s.instances) != 2 {
 		t.Errorf("%s; want both running", s.summary())
 	}
-	if n := s.node("db"); len(n.edges) != 0 || n.dependents != 0 {
-		t.Errorf("db has %d edges, %d dependents; want none", len(n.edges), n.dependents)
+	if s.byName["db"].node.HasDependents() {
+		t.Error("db has dependents; want none")
 	}
 	s.compareAndApply(namedPrograms(func(*config.Program) {}, "web"))
 	runFor(v, 10*time.Second)
-	if len(s.nodes) != 1 || len(s.instances) != 1 {
-		t.Errorf("%d nodes, %d instances; want those of web alone", len(s.nodes), len(s.instances))
+	if s.graph.Len() != 1 || len(s.instances) != 1 {
+		t.Errorf("%d nodes, %d instances; want those of web alone", s.graph.Len(), len(s.instances))
 	}
 }
 

@@ -19,7 +19,7 @@ type instance struct {
 	program            *config.Program
 	scope              loop.Scope // open until the instance is removed
 	machine            machine
-	edges              []*edge // to the programs that it requires or is ordered after
+	node               node // its place in the dependency graph
 	collector          logs.Collector
 	lastCompletedStart uint64 // number of the newest start whose result is known
 	// By stream: the names of its FIFOs in the descriptor store
@@ -58,14 +58,13 @@ type instance struct {
 	// Definition whose log options apply; nil: those of the program and of its run are mixed
 	logDefinition *config.Program
 
-	published     dependencyStatus // dependency status that the graph has counted
-	index         int32            // its index in its program's node
-	hungWorkers   int32            // cancelled workers that have not returned
-	treeRecovered bool             // an earlier superd created the tree
-	enqueued      bool             // it is in the reconcile queue
-	answerQueued  bool             // its waiters are answered after reconciliation
-	retiring      bool             // it is removed when it is at rest
-	removing      bool             // it is being removed, after its last output is written
+	index         int32 // its index in its program's node
+	hungWorkers   int32 // cancelled workers that have not returned
+	treeRecovered bool  // an earlier superd created the tree
+	enqueued      bool  // it is in the reconcile queue
+	answerQueued  bool  // its waiters are answered after reconciliation
+	retiring      bool  // it is removed when it is at rest
+	removing      bool  // it is being removed, after its last output is written
 }
 
 // problems holds diagnostics that are rarely set; it is allocated on first use.
@@ -103,6 +102,7 @@ func (s *Supervisor) newInstance(name string, program, runProgram *config.Progra
 		tree:          s.host.NewTree(name, treePath),
 		sinceAt:       s.loop.Now(),
 	}
+	in.machine.node = &in.node
 	in.scope.Open(s.scope)
 	s.counts[Stopped]++
 	s.outputs += fifosOf(program)
@@ -218,7 +218,7 @@ func (in *instance) do(step func() []Effect) {
 	}
 	in.save()
 	in.publish()
-	if m := &in.machine; before != after && in.hasEdges() || after == Waiting && m.orderings > 0 || m.desired.up && m.startable > 0 {
+	if m := &in.machine; before != after && in.hasEdges() || after == Waiting && in.node.Ordered() || m.desired.up && in.node.CanStart() {
 		in.enqueue()
 	}
 	in.answerWaiters()

@@ -23,7 +23,7 @@ type machine struct {
 	program *config.Program // definition with the restart policy; a reload replaces it
 	rng     *rand.Rand      // draws the jitter
 
-	deps    // links to other programs
+	node    *node // other programs
 	desired target
 	// Desired state before the shutdown; nil without a shutdown
 	desiredBeforeShutdown *target
@@ -131,7 +131,7 @@ func (m *machine) unlessBlocked(e Event) Event {
 // the end of the turn's other work: the same request may start the programs that it is ordered
 // after, and only then is it known which of them it waits for.
 func (m *machine) unlessOrdered(e Event) Event {
-	if m.orderings > 0 && rules[m.state][Wait] != nil {
+	if m.node.Ordered() && rules[m.state][Wait] != nil {
 		return Wait
 	}
 	return m.unlessBlocked(e)
@@ -140,12 +140,12 @@ func (m *machine) unlessOrdered(e Event) Event {
 // startBlocked reports whether a start has to wait: for a conflicting instance, for requirements
 // and orderings, for the schedule or, if a restart is pending, for the dependents to be down.
 func (m *machine) startBlocked() bool {
-	return m.blockedByConflict || m.waiting() || m.awaitsSchedule() || m.restartPending && !m.dependentsDown()
+	return m.blockedByConflict || m.node.Waiting() || m.awaitsSchedule() || m.restartPending && !m.node.DependentsDown()
 }
 
 // mustEnd reports whether a current or coming run has to end.
 func (m *machine) mustEnd() bool {
-	return !m.desired.up || m.restartPending || m.outdated || m.requirementsLost()
+	return !m.desired.up || m.restartPending || m.outdated || m.node.Lost()
 }
 
 // unblocked starts a run that is not blocked any more. If the instance waited for its dependents to
@@ -167,7 +167,7 @@ func (m *machine) requirementLost(cause, why Reason) []Effect {
 // until they are down. A run that is not ready does not wait: live dependents belong to the
 // previous run.
 func (m *machine) end(e Event) []Effect {
-	if m.state == StopPending || m.state == Running && (m.own.dependents > 0 || m.own.orderings > 0) {
+	if m.state == StopPending || m.state == Running && m.node.HasDependents() {
 		return m.step(DeferStop)
 	}
 	return m.step(e)
@@ -206,7 +206,7 @@ func (m *machine) wantRestart(by Actor, operator bool) []Effect {
 		m.stateReason = m.startReason
 	default:
 		// No run to end: only live dependents can delay the start
-		m.restartPending = !m.dependentsDown()
+		m.restartPending = !m.node.DependentsDown()
 		m.stateReason = m.startReason
 	}
 	return m.end(m.unlessOrdered(Restart))

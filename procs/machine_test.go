@@ -10,6 +10,7 @@ import (
 
 	"superd/config"
 	"superd/pidfd"
+	"superd/procs/deps"
 	"superd/procs/host"
 )
 
@@ -31,13 +32,21 @@ func testProgram() *config.Program {
 	}
 }
 
+// A noOwner has nodes of no instance.
+type noOwner struct{}
+
+func (noOwner) Status(*instance) deps.Status { return deps.Status{} }
+func (noOwner) Changed(*instance)            {}
+func (noOwner) DependentsDown(*instance)     {}
+
 func testMachine(change func(*config.Program)) *machine {
 	program := testProgram()
 	if change != nil {
 		change(program)
 	}
 	m := newMachine(program, rand.New(rand.NewPCG(1, 1)))
-	m.deps = newDeps(newNode(program.Name))
+	m.node = new(node)
+	deps.New[*instance](noOwner{}).Add(m.node, nil, program.Name, false, deps.Links{})
 	return &m
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"superd/config"
+	"superd/procs/deps"
 )
 
 // maxReconciled bounds how many instances one turn reconciles.
@@ -68,18 +69,18 @@ func (s *Supervisor) pending(in *instance) bool {
 func (in *instance) reconcile() {
 	in.publish()
 	m := &in.machine
-	if m.desired.up && m.startable > 0 && in.quarantine == nil {
+	if m.desired.up && in.node.CanStart() && in.quarantine == nil {
 		in.startRequirements()
 	}
 	switch m.state {
 	case Waiting:
-		if !m.startBlocked() || m.restartPending && m.dependentsDown() {
+		if !m.startBlocked() || m.restartPending && in.node.DependentsDown() {
 			in.do(m.unblocked)
 		} else {
 			in.answerWaiters() // the reason may have changed
 		}
 	case Spawning, Starting, Running:
-		if m.requirementsLost() && m.desired.up && !m.restartPending {
+		if in.node.Lost() && m.desired.up && !m.restartPending {
 			cause, why := in.lostRequirement()
 			in.do(func() []Effect { return m.requirementLost(cause, why) })
 		}
@@ -87,7 +88,7 @@ func (in *instance) reconcile() {
 		switch {
 		case !m.mustEnd():
 			in.do(m.cancelStop)
-		case m.dependentsDown():
+		case in.node.DependentsDown():
 			in.do(m.stopNow)
 		}
 	}
@@ -98,12 +99,12 @@ func (in *instance) reconcile() {
 // stop` stays stopped.
 func (in *instance) startRequirements() {
 	by := Actor{Kind: in.machine.desired.by.Kind, For: in.name}
-	for _, e := range in.edges {
-		if e.ordering || !e.to.published.startable {
+	for _, e := range in.node.Edges() {
+		if e.Ordering() || !e.To().Startable() {
 			continue
 		}
-		for _, other := range slices.Clone(e.to.instances) {
-			if other.published.startable {
+		for _, other := range e.To().Instances() {
+			if other.node.Published().Startable {
 				other.do(func() []Effect { return other.machine.wantUp(by, false) })
 			}
 		}
@@ -113,22 +114,22 @@ func (in *instance) startRequirements() {
 // startWithRequirements starts the direct and indirect requirements of in that are wanted up and
 // down by themselves, as after a failure. It is part of an operator's start of in.
 func (s *Supervisor) startWithRequirements(in *instance) {
-	seen := map[*node]bool{}
+	seen := map[*deps.Program[*instance]]bool{}
 	for open := []*instance{in}; len(open) > 0; {
 		next := open[len(open)-1]
 		open = open[:len(open)-1]
-		for _, e := range next.edges {
-			if e.ordering || seen[e.to] || e.to.published.availability == up {
+		for _, e := range next.node.Edges() {
+			if e.Ordering() || seen[e.To()] || e.To().Up() {
 				continue
 			}
-			seen[e.to] = true
-			for _, other := range slices.Clone(e.to.instances) {
+			seen[e.To()] = true
+			for _, other := range e.To().Instances() {
 				m := &other.machine
-				if m.desired.up && m.state.AtRest() && other.availability() != up && other.quarantine == nil {
+				if m.desired.up && m.state.AtRest() && other.availability() != deps.Up && other.quarantine == nil {
 					by := Actor{ActorOperator, in.name}
 					other.do(func() []Effect { return m.wantUp(by, true) })
 				}
-				if m.desired.up || other.published.startable {
+				if m.desired.up || other.node.Published().Startable {
 					open = append(open, other)
 				}
 			}

@@ -179,7 +179,7 @@ func (s *Supervisor) removeSoon(in *instance) {
 }
 
 // hasEdges reports whether the instance has edges in the dependency graph, in either direction.
-func (in *instance) hasEdges() bool { return len(in.edges) > 0 || len(in.machine.own.edges) > 0 }
+func (in *instance) hasEdges() bool { return in.node.Linked() }
 
 // stopForShutdown requests the instance to stop for the shutdown.
 func (in *instance) stopForShutdown() {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/procs/deps"
 	"superd/tests/golden"
 )
 
@@ -131,13 +132,13 @@ var defects = []defect{
 		}
 	}},
 	{name: "a program starts before its requirements are ready", rules: func(r *table) { r[Stopped][Wait] = to(Spawning, Spawn) }},
-	{name: "an ordering is ignored when both are started at once", beforeStart: withRequirements(func(n *requirements) { n.orderings = 0 })},
+	{name: "an ordering is ignored when both are started at once", beforeStart: withRequirements(func(_, _ []int32, orderings *int32) { *orderings = 0 })},
 	{name: "a program stopped for a lost requirement restarts at once", rules: func(r *table) { r[Stopping][RunEndedWait] = to(Spawning, EndRun, Spawn) }},
 	{name: "a stop does not wait for dependents", rules: func(r *table) { r[Running][DeferStop] = to(Stopping, SignalStop, ArmStop) }},
 	{name: "a pending stop is never carried out", rules: func(r *table) { r[StopPending][Restart] = to(StopPending) }},
 	{name: "a wait after backoff keeps the timer", rules: func(r *table) { r[Backoff][Wait] = to(Waiting) }},
 	{name: "a change is not propagated to dependents", eachTurn: func(in *instance) { in.sup.reconcileQueue, in.enqueued = nil, false }},
-	{name: "requirements that are down are not counted", eachTurn: withRequirements(func(n *requirements) { n.required[down] = 0 })},
+	{name: "requirements that are down are not counted", eachTurn: withRequirements(func(required, _ []int32, _ *int32) { required[deps.Down] = 0 })},
 	{name: "a wait is not recovered", recovery: everyInstance(func(_ *history, v *savedInstance) {
 		if v.State == stateNames[Waiting] {
 			v.State = stateNames[Stopped]
@@ -155,7 +156,7 @@ var defects = []defect{
 			r.readiness.scope.Close()
 		}
 	}},
-	{name: "a dependent starts while its requirement is starting", eachTurn: withRequirements(func(n *requirements) { n.required[coming] = 0 })},
+	{name: "a dependent starts while its requirement is starting", eachTurn: withRequirements(func(required, _ []int32, _ *int32) { required[deps.Coming] = 0 })},
 	{name: "a wait for readiness is not recovered", recovery: everyInstance(func(_ *history, v *savedInstance) {
 		if v.State == stateNames[Starting] {
 			v.State = stateNames[Running]
@@ -231,12 +232,8 @@ func inMode(other config.KillMode, these ...config.KillMode) func(*instance) {
 
 // withRequirements returns a hook that changes the requirement counts of each instance that has
 // any.
-func withRequirements(change func(*requirements)) func(*instance) {
-	return func(in *instance) {
-		if n := in.machine.requirements; n != &noRequirements {
-			change(n)
-		}
-	}
+func withRequirements(change func(required, ordered []int32, orderings *int32)) func(*instance) {
+	return func(in *instance) { in.node.Miscount(change) }
 }
 
 // everyInstance returns a recovery hook that applies f to each saved instance.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"superd/config"
+	"superd/procs/deps"
 )
 
 // maxReactionTurns bounds the turns that superd needs to react to a change elsewhere in the graph:
@@ -186,7 +187,7 @@ func (h *history) isStopping(in *instance) bool {
 	requires, _ := h.dependencies(in)
 	m := &in.machine
 	return !m.desired.up || m.restartPending || m.outdated || slices.ContainsFunc(requires, func(peers []*instance) bool {
-		return len(peers) == 0 || slices.ContainsFunc(peers, func(r *instance) bool { return r.availability() <= returning })
+		return len(peers) == 0 || slices.ContainsFunc(peers, func(r *instance) bool { return r.availability() <= deps.Returning })
 	})
 }
 

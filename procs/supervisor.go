@@ -19,6 +19,7 @@ import (
 	"superd/config"
 	"superd/logs"
 	"superd/loop"
+	"superd/procs/deps"
 	"superd/procs/eventlog"
 	"superd/procs/host"
 	"superd/procs/probe"
@@ -104,9 +105,9 @@ type Supervisor struct {
 
 	instances      []*instance // sorted by compareInstances
 	byName         map[string]*instance
-	nodes          map[string]*node // programs, and names that edges refer to, by name
-	reconcileQueue []*instance      // instances to reconcile
-	reconciling    bool             // reconcile is running
+	graph          *deps.Graph[*instance]
+	reconcileQueue []*instance // instances to reconcile
+	reconciling    bool        // reconcile is running
 	// Instances whose waiters are answered when the queue is empty
 	answerQueue   []*instance
 	logFileOwners map[string][]*instance // owners of a log file, by its path
@@ -169,7 +170,7 @@ func New(o Options) *Supervisor {
 		rng:           rand.New(random),
 		config:        o.Config,
 		byName:        map[string]*instance{},
-		nodes:         map[string]*node{},
+		graph:         deps.New(graphOwner{}),
 		logFileOwners: map[string][]*instance{},
 		scales:        map[string]scale{},
 		byPid:         map[int]owner{},

@@ -172,7 +172,8 @@ func TestSinkStalls(t *testing.T) {
 	}
 }
 
-// TestRemovedWhileItsSinkStalls: a program whose sink stalls is removed, and the supervisor runs on.
+// TestRemovedWhileItsSinkStalls: the supervisor does not crash when a program is removed whose sink
+// stalls.
 func TestRemovedWhileItsSinkStalls(t *testing.T) {
 	t.Parallel()
 	const other = `[program.other]

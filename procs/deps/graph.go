@@ -32,11 +32,11 @@ const (
 
 // A Status is what other nodes see of a node.
 type Status struct {
-	Availability Availability
-	Pending      bool // on its way up: nodes ordered after it wait
-	Startable    bool // not wanted up, and a dependent may start it
-	Alive        bool // its run is not over, and it can be stopped
-	Going        bool // alive, and on its way down
+	Availability  Availability
+	BlocksOrdered bool // on its way up: nodes ordered after it wait
+	Startable     bool // not wanted up, and a dependent may start it
+	Alive         bool // its run is not over, and it can be stopped
+	Stopping      bool // alive, and on its way down
 }
 
 // An Owner has the instances of a graph. Its methods must not change the graph.
@@ -62,32 +62,32 @@ func New[T any](owner Owner[T]) *Graph[T] {
 type Program[T any] struct {
 	name      string
 	nodes     []*Node[T]
-	only      [1]*Node[T]   // storage of nodes for a program without replicas
+	single    [1]*Node[T]   // storage of nodes for a program without replicas
 	edges     []*Edge[T]    // from the nodes that name it
 	orderings int32         // how many of edges are orderings
 	published programStatus // as its edges know it
 
-	availabilities [availabilityCount]int32 // nodes by availability
-	pending        [availabilityCount]int32 // of them, those that are pending
-	startable      int32                    // startable nodes
-	dependents     int32                    // nodes that are alive and require it
-	leaving        int32                    // nodes that are going and ordered after it
+	byAvailability  [availabilityCount]int32 // nodes by availability
+	blockingOrdered [availabilityCount]int32 // of them, those that block orderings
+	startable       int32                    // startable nodes
+	dependents      int32                    // nodes that are alive and require it
+	stoppingOrdered int32                    // nodes that are stopping and ordered after it
 }
 
 // A programStatus is what an edge propagates of a program.
 type programStatus struct {
 	availability Availability // for nodes that require the program
 	// For nodes ordered after it; availabilityCount: they need not wait
-	ahead     Availability
-	startable bool
+	forOrdered Availability
+	startable  bool
 }
 
 // An Edge leads from a node to a program that it names.
 type Edge[T any] struct {
-	from  *Node[T]
-	to    *Program[T]
-	at    int  // its index in to.edges
-	order bool // an ordering: from waits while to is on its way up; else from requires to
+	from     *Node[T]
+	to       *Program[T]
+	at       int  // its index in to.edges
+	ordering bool // an ordering: from waits while to is on its way up; else from requires to
 }
 
 // A Node is the place of one instance in the graph. [Graph.Add] makes it usable.
@@ -107,8 +107,8 @@ type Links struct {
 }
 
 func newProgram[T any](name string) *Program[T] {
-	p := &Program[T]{name: name, published: programStatus{ahead: availabilityCount}}
-	p.nodes = p.only[:0]
+	p := &Program[T]{name: name, published: programStatus{forOrdered: availabilityCount}}
+	p.nodes = p.single[:0]
 	return p
 }
 
@@ -150,14 +150,14 @@ func (g *Graph[T]) addEdges(n *Node[T], names []string, order bool) {
 			n.requirements = new(requirements)
 		}
 		p := g.program(name)
-		e := &Edge[T]{from: n, to: p, at: len(p.edges), order: order}
+		e := &Edge[T]{from: n, to: p, at: len(p.edges), ordering: order}
 		p.edges = append(p.edges, e)
 		n.edges = append(n.edges, e)
 		e.count(p.published, 1)
 		if order {
 			n.orderings++
 			p.orderings++
-			p.leaving += one(n.published.Going)
+			p.stoppingOrdered += one(n.published.Stopping)
 		} else {
 			p.dependents += one(n.published.Alive)
 		}
@@ -171,9 +171,9 @@ func (g *Graph[T]) Remove(n *Node[T]) {
 		last := p.edges[len(p.edges)-1]
 		p.edges[e.at], last.at = last, e.at
 		p.edges = slices.Delete(p.edges, len(p.edges)-1, len(p.edges))
-		if e.order {
+		if e.ordering {
 			p.orderings--
-			p.leaving -= one(n.published.Going)
+			p.stoppingOrdered -= one(n.published.Stopping)
 		} else {
 			p.dependents -= one(n.published.Alive)
 		}
@@ -210,16 +210,16 @@ func (g *Graph[T]) Publish(n *Node[T]) {
 	n.program.count(was, -1)
 	n.program.count(is, 1)
 	g.propagate(n.program)
-	if was.Alive == is.Alive && was.Going == is.Going {
+	if was.Alive == is.Alive && was.Stopping == is.Stopping {
 		return
 	}
 	for _, e := range n.edges {
-		if e.order {
-			e.to.leaving += one(is.Going) - one(was.Going)
+		if e.ordering {
+			e.to.stoppingOrdered += one(is.Stopping) - one(was.Stopping)
 		} else {
 			e.to.dependents += one(is.Alive) - one(was.Alive)
 		}
-		if e.to.dependents+e.to.leaving == 0 {
+		if e.to.dependents+e.to.stoppingOrdered == 0 {
 			g.dependentsDown(e.to)
 		}
 	}
@@ -249,8 +249,8 @@ func (g *Graph[T]) propagate(p *Program[T]) {
 
 // count adds by to the counters of a node of status s.
 func (p *Program[T]) count(s Status, by int32) {
-	p.availabilities[s.Availability] += by
-	p.pending[s.Availability] += by * one(s.Pending)
+	p.byAvailability[s.Availability] += by
+	p.blockingOrdered[s.Availability] += by * one(s.BlocksOrdered)
 	p.startable += by * one(s.Startable)
 }
 
@@ -258,7 +258,7 @@ func (p *Program[T]) count(s Status, by int32) {
 // without any, and the lowest of those on their way up.
 func (p *Program[T]) status() programStatus {
 	s := programStatus{
-		availability: lowest(&p.availabilities), ahead: lowest(&p.pending), startable: p.startable > 0,
+		availability: lowest(&p.byAvailability), forOrdered: lowest(&p.blockingOrdered), startable: p.startable > 0,
 	}
 	if s.availability == availabilityCount {
 		s.availability = Down
@@ -280,11 +280,11 @@ func lowest(counts *[availabilityCount]int32) Availability {
 func (e *Edge[T]) count(s programStatus, by int32) {
 	r := e.from.requirements
 	switch {
-	case !e.order:
+	case !e.ordering:
 		r.required[s.availability] += by
 		r.startable += by * one(s.startable)
-	case s.ahead < availabilityCount:
-		r.ahead[s.ahead] += by
+	case s.forOrdered < availabilityCount:
+		r.ordered[s.forOrdered] += by
 	}
 }
 

@@ -45,18 +45,18 @@ func newModel() *model {
 // An answers is all that a node says.
 type answers struct {
 	lost, waiting, blocked, stopped, canStart, ordered bool
-	unmet                                              int
+	unsatisfied                                        int
 	hasDependents, dependentsDown                      bool
-	blocker                                            string // its program, and whether it is an ordering
+	blocker                                            string // program and kind
 	worst                                              string // availability of its worst instance
 }
 
 func said(in *instance) answers {
 	n := &in.node
-	a := answers{n.Lost(), n.Waiting(), n.Blocked(), n.Stopped(), n.CanStart(), n.Ordered(), n.Unmet(),
+	a := answers{n.Lost(), n.Waiting(), n.Blocked(), n.Stopped(), n.CanStart(), n.Ordered(), n.Unsatisfied(),
 		n.HasDependents(), n.DependentsDown(), "", ""}
 	if e := n.Blocker(); e != nil {
-		a.blocker = fmt.Sprint(e.To().Name(), " ", e.Order())
+		a.blocker = fmt.Sprint(e.To().Name(), " ", e.Ordering())
 		if worst, ok := e.Worst(); ok {
 			a.worst = fmt.Sprint(worst.status.Availability)
 		}
@@ -74,12 +74,12 @@ func (m *model) seen(program string) (all []*instance) {
 	return all
 }
 
-// lowestOf returns the lowest availability of the instances, of those on their way up if pending;
-// none is returned without any.
-func lowestOf(all []*instance, pending bool, none Availability) Availability {
+// lowestOf returns the lowest availability of the instances or, if blocking, of those that block
+// orderings; without any it returns none.
+func lowestOf(all []*instance, blocking bool, none Availability) Availability {
 	lowest := availabilityCount
 	for _, in := range all {
-		if in.status.Pending || !pending {
+		if in.status.BlocksOrdered || !blocking {
 			lowest = min(lowest, in.status.Availability)
 		}
 	}
@@ -97,7 +97,7 @@ func (m *model) expected(in *instance) answers {
 		if at >= Up {
 			return
 		}
-		a.unmet++
+		a.unsatisfied++
 		a.waiting = true
 		if at < best {
 			best = at
@@ -136,7 +136,7 @@ func (m *model) expected(in *instance) answers {
 		}
 		if slices.Contains(other.links.After, in.program) {
 			a.hasDependents = true
-			a.dependentsDown = a.dependentsDown && !other.status.Going
+			a.dependentsDown = a.dependentsDown && !other.status.Stopping
 		}
 	}
 	return a
@@ -184,8 +184,8 @@ func (m *model) change(rng *rand.Rand, programs []string) string {
 func anyStatus(rng *rand.Rand) Status {
 	s := Status{Availability: Availability(rng.IntN(int(availabilityCount))),
 		Startable: rng.IntN(3) == 0, Alive: rng.IntN(2) == 0}
-	s.Pending = s.Availability != Up && rng.IntN(2) == 0
-	s.Going = s.Alive && rng.IntN(2) == 0
+	s.BlocksOrdered = s.Availability != Up && rng.IntN(2) == 0
+	s.Stopping = s.Alive && rng.IntN(2) == 0
 	return s
 }
 

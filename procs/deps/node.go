@@ -5,7 +5,7 @@ import "iter"
 // requirements counts the programs that a node names.
 type requirements struct {
 	required  [availabilityCount]int32 // required programs
-	ahead     [availabilityCount]int32 // programs it is ordered after and that are on their way up
+	ordered   [availabilityCount]int32 // programs it is ordered after and that are on their way up
 	startable int32                    // required programs that it may start
 	orderings int32                    // programs it is ordered after
 }
@@ -18,7 +18,7 @@ func (r *requirements) Lost() bool { return r.required[Down]+r.required[Returnin
 
 // Waiting reports whether a start has to wait for other programs.
 func (r *requirements) Waiting() bool {
-	return r.Blocked() || r.required[Coming]+r.ahead[Returning]+r.ahead[Coming] > 0
+	return r.Blocked() || r.required[Coming]+r.ordered[Returning]+r.ordered[Coming] > 0
 }
 
 // Blocked reports whether a program that it waits for is not on its way up.
@@ -26,13 +26,13 @@ func (r *requirements) Blocked() bool { return r.required[Returning] > 0 || r.St
 
 // Stopped reports whether a program that it waits for will not come up by what is under way.
 func (r *requirements) Stopped() bool {
-	return r.required[Down]+r.required[Paused]+r.ahead[Down]+r.ahead[Paused] > 0
+	return r.required[Down]+r.required[Paused]+r.ordered[Down]+r.ordered[Paused] > 0
 }
 
-// Unmet returns the number of programs that it waits for.
-func (r *requirements) Unmet() (count int) {
+// Unsatisfied returns the number of programs that it waits for.
+func (r *requirements) Unsatisfied() (count int) {
 	for a := range Up {
-		count += int(r.required[a] + r.ahead[a])
+		count += int(r.required[a] + r.ordered[a])
 	}
 	return count
 }
@@ -53,14 +53,14 @@ func (n *Node[T]) Published() Status { return n.published }
 func (n *Node[T]) HasDependents() bool { return n.program.dependents > 0 || n.program.orderings > 0 }
 
 // DependentsDown reports whether no dependent is alive that must be down before the instance.
-func (n *Node[T]) DependentsDown() bool { return n.program.dependents+n.program.leaving == 0 }
+func (n *Node[T]) DependentsDown() bool { return n.program.dependents+n.program.stoppingOrdered == 0 }
 
 // LastDependent returns a dependent that must be down before the instance, and the number of the
 // others; ok is false without one.
 func (n *Node[T]) LastDependent() (one T, others int, ok bool) {
 	for _, e := range n.program.edges {
-		if s := e.from.published; s.Alive && (!e.order || s.Going) {
-			return e.from.owned, int(n.program.dependents+n.program.leaving) - 1, true
+		if s := e.from.published; s.Alive && (!e.ordering || s.Stopping) {
+			return e.from.owned, int(n.program.dependents+n.program.stoppingOrdered) - 1, true
 		}
 	}
 	return one, 0, false
@@ -70,7 +70,7 @@ func (n *Node[T]) LastDependent() (one T, others int, ok bool) {
 func (n *Node[T]) Dependents() iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for _, e := range n.program.edges {
-			if !e.order && e.from.published.Alive && !yield(e.from.owned) {
+			if !e.ordering && e.from.published.Alive && !yield(e.from.owned) {
 				return
 			}
 		}
@@ -88,24 +88,24 @@ func (n *Node[T]) Blocker() (worst *Edge[T]) {
 		return nil
 	}
 	for _, e := range n.edges {
-		if e.Met() {
+		if e.Satisfied() {
 			continue
 		}
 		if worst == nil || e.availability() < worst.availability() {
 			worst = e
 		}
-		if e.availability() == Down && !e.order {
+		if e.availability() == Down && !e.ordering {
 			return e
 		}
 	}
 	return worst
 }
 
-// Met reports whether the edge blocks no start.
-func (e *Edge[T]) Met() bool { return e.availability() >= Up }
+// Satisfied reports whether the edge blocks no start.
+func (e *Edge[T]) Satisfied() bool { return e.availability() >= Up }
 
-// Order reports whether the edge is an ordering, not a requirement.
-func (e *Edge[T]) Order() bool { return e.order }
+// Ordering reports whether the edge is an ordering, not a requirement.
+func (e *Edge[T]) Ordering() bool { return e.ordering }
 
 // To returns the program at the end of the edge.
 func (e *Edge[T]) To() *Program[T] { return e.to }
@@ -113,8 +113,8 @@ func (e *Edge[T]) To() *Program[T] { return e.to }
 // availability returns the program's availability as the edge counts it: for an ordering
 // availabilityCount if no node is on its way up.
 func (e *Edge[T]) availability() Availability {
-	if e.order {
-		return e.to.published.ahead
+	if e.ordering {
+		return e.to.published.forOrdered
 	}
 	return e.to.published.availability
 }
@@ -124,7 +124,7 @@ func (e *Edge[T]) availability() Availability {
 func (e *Edge[T]) Worst() (worst T, ok bool) {
 	var found *Node[T]
 	for _, n := range e.to.nodes {
-		if e.order && !n.published.Pending {
+		if e.ordering && !n.published.BlocksOrdered {
 			continue
 		}
 		if found == nil || n.published.Availability < found.published.Availability {
@@ -153,4 +153,12 @@ func (p *Program[T]) Instances() []T {
 		all[i] = n.owned
 	}
 	return all
+}
+
+// Miscount falsifies the counters of a node that has edges: tests plant defects by it. required and
+// ordered are the programs of each kind by availability.
+func (n *Node[T]) Miscount(change func(required, ordered []int32, orderings *int32)) {
+	if r := n.requirements; r != &noRequirements {
+		change(r.required[:], r.ordered[:], &r.orderings)
+	}
 }
