@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,14 +13,13 @@ import (
 	"testing"
 
 	"superd/control"
-	"superd/control/server"
 )
 
 // superdStub serves answers, by path, on the control socket of a new runtime directory.
 func superdStub(t *testing.T, answers map[string]http.HandlerFunc) (runtimeDir string) {
 	t.Helper()
 	dir := t.TempDir()
-	l, err := server.Listen(filepath.Join(dir, control.SocketName))
+	l, err := net.Listen("unix", filepath.Join(dir, control.SocketName))
 	if err != nil {
 		t.Fatal(err)
 	}

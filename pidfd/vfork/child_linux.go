@@ -16,8 +16,8 @@ const closeRangeUnshare = 2
 func afterForkInChild()
 
 // childMain runs the child up to its exec or exit. It never returns. The compiler must not know
-// that: it might let variables of clone, which the parent needs, share memory with arguments of the
-// child.
+// that: it might let variables of [Clone], which the parent needs, share memory with arguments of
+// the child.
 //
 //go:noinline
 //go:norace

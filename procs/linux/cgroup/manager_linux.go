@@ -304,7 +304,7 @@ func (c *Manager) probe() error {
 			return fmt.Errorf("start a process in cgroup %s: %w", c.path, err)
 		}
 		// The child was killed before the exec, as superd's own cgroup has been killed before (see
-		// prepareSpawn). A new cgroup has not.
+		// Tree.PrepareSpawn). A new cgroup has not.
 		exit, err := child.Await()
 		child.Close()
 		reaped()
