@@ -206,8 +206,11 @@ func (t *teardown) kill() {
 func (t *teardown) onKillTimeout() {
 	if len(t.living) == 0 {
 		if t.emptyScans++; t.emptyScans > maxEmptyScans {
-			t.in.markUnkillable("its cgroup has processes that superd can't see")
+			t.in.markUnkillable("it has processes that superd cannot find")
 			return
+		}
+		if t.run.program.KillMode.KillsTree() {
+			t.in.killTree() // scans kill for KillPause only
 		}
 		t.scope.After(host.KillPause, t.onKillTimeout) // a scan is under way
 		return

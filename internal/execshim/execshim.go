@@ -51,9 +51,10 @@ type Step struct {
 // A Stage is one part of a step.
 type Stage uint8
 
-// The stages, in their order, except StageRead, which is the first.
+// The stages, in their order.
 const (
-	StageReady Stage = iota
+	StageRead Stage = iota // the command line that superd wrote
+	StageReady
 	StageOOM
 	StageNoFile
 	StageCore
@@ -62,11 +63,20 @@ const (
 	StageUID
 	StageDir
 	StageExecute
-	StageRead // of the command line that superd wrote
 )
 
-var stageNames = [...]string{"pass ready.fd", "set oom_score_adj", "set limits.nofile", "set limits.core",
-	"change groups", "change group", "change user", "enter directory", "execute", "read arguments"}
+var stageNames = [...]string{
+	StageRead:    "read arguments",
+	StageReady:   "pass ready.fd",
+	StageOOM:     "set oom_score_adj",
+	StageNoFile:  "set limits.nofile",
+	StageCore:    "set limits.core",
+	StageGroups:  "change groups",
+	StageGID:     "change group",
+	StageUID:     "change user",
+	StageDir:     "enter directory",
+	StageExecute: "execute",
+}
 
 // String returns what the stage does, for messages.
 func (s Stage) String() string { return stageNames[s] }

@@ -140,6 +140,7 @@ func explainStep(a *attempt, p *prepared, err error) error {
 		se.Err = fmt.Errorf("to %d: %w; only root outside of a user namespace may raise a hard limit", *p.program.Limits.NoFile, failed.Errno)
 	case execshim.StageCore:
 		se.Err = fmt.Errorf("to %d: %w; only root outside of a user namespace may raise a hard limit", *p.program.Limits.Core, failed.Errno)
+	case execshim.StageRead, execshim.StageReady, execshim.StageOOM: // the stage says it all
 	}
 	return se
 }

@@ -110,7 +110,7 @@ func TestOutsidersAreExaminedAgain(t *testing.T) {
 	web := c.NewTree("web", true)
 	wantMembers := func(tree *Tree, pids ...int) {
 		t.Helper()
-		w, err := c.scan()
+		w, err := c.scan(nil)
 		if err != nil {
 			t.Fatal(err)
 		}

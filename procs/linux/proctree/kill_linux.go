@@ -10,7 +10,7 @@ import (
 	"superd/pidfd"
 )
 
-// killInterval is the time between scans while all processes that they find have got SIGKILL.
+// killInterval is the pause after a scan that found no process without SIGKILL.
 const killInterval = 5 * time.Millisecond
 
 // serveKills sends SIGKILL to all processes of the trees, and returns the pause before the next

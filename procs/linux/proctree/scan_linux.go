@@ -31,8 +31,8 @@ func (sc *scan) zombiesOf(tree *Tree) map[host.ProcessKey]bool {
 const maxChildrenReads = 5
 
 // scan visits all processes and attributes them to trees. The error is a shortage.
-func (c *Scanner) scan() (*scan, error) {
-	sc := &scan{stats: map[int]*procfs.Stat{}, orphans: map[int]*Tree{}, from: c.reaped.Load()}
+func (c *Scanner) scan(kills []*Tree) (*scan, error) {
+	sc := &scan{kills: kills, stats: map[int]*procfs.Stat{}, orphans: map[int]*Tree{}, from: c.reaped.Load()}
 	pids, err := procfs.Pids()
 	if err != nil {
 		return nil, err
@@ -91,6 +91,9 @@ func (c *Scanner) visit(sc *scan, pid int, r register) (isNew bool, err error) {
 		}
 		if tree != nil {
 			sc.orphans[pid] = tree
+			if !s.Dead && slices.Contains(sc.kills, tree) && kill(&s) {
+				tree.killed[keyOf(&s)] = true
+			}
 		}
 	}
 	return true, nil

@@ -101,6 +101,7 @@ type memberRequest struct {
 
 // A scan is the result of one scan of /proc.
 type scan struct {
+	kills      []*Tree                  // trees whose orphans are killed when they are visited
 	stats      map[int]*procfs.Stat     // all processes by pid, zombies included
 	orphans    map[int]*Tree            // trees of attributed orphans, by pid
 	unreadable map[host.ProcessKey]bool // processes whose tags or descriptors could not be read

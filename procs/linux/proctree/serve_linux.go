@@ -53,7 +53,7 @@ func (c *Scanner) serve() {
 			continue
 		}
 
-		sc, err := c.scan()
+		sc, err := c.scan(kills)
 		unanswered := requests
 		if err != nil { // short of descriptors
 			pause = shortagePause

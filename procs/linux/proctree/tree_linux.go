@@ -99,8 +99,9 @@ func (t *Tree) hasNumber(s *procfs.Stat) bool {
 	})
 }
 
-// Kill implements [host.Tree]. Scans send SIGKILL to all processes that they find, for at most
-// [host.KillPause]. So a tree that forks faster than a scan is killed in the end.
+// Kill implements [host.Tree]. For at most [host.KillPause], scans send SIGKILL to all processes
+// that they find: to an orphan when it is visited, since it may fork and exit before the scan is
+// over, to others at the end of the scan.
 func (t *Tree) Kill() error {
 	c := t.scanner
 	c.mu.Lock()
