@@ -135,7 +135,7 @@ func (c *Collector) setting() *setting {
 
 // A wakeup wakes a draining goroutine that waits.
 type wakeup struct {
-	stop   chan struct{} // closed when the goroutine must end // closed when the goroutine must end
+	stop   chan struct{} // closed when the goroutine must end
 	wake   chan struct{} // holds one token: output has come
 	worker *worker       // the worker that drains; nil: a goroutine for one drain
 }
@@ -406,6 +406,7 @@ func (c *Collector) Notify(f func()) (cancel func()) {
 // release closes what the collector owns. It runs once, on the last goroutine that uses the
 // collector.
 func (c *Collector) release() {
+	exiting := c.store.exiting.Load() // a successor has what is in the pipes
 	for _, s := range c.all() {
 		if s.dropped.bytes > 0 {
 			s.log().Error("output dropped without a record in its log", "bytes", s.dropped.bytes, "lines", s.dropped.lines)
@@ -413,6 +414,8 @@ func (c *Collector) release() {
 			s.log().Error("output lost: log not written completely", "bytes", s.bytes())
 		} else if buffered := len(s.ahead.text()); buffered > 0 { // no longer in the pipe
 			s.log().Error("output lost: tee is refused and the log stalls", "bytes", buffered)
+		} else if left := s.bytes(); left > 0 && !exiting {
+			s.log().Error("output lost: the log stalls", "bytes", left)
 		}
 	}
 	if c.outlet != nil {
@@ -430,7 +433,6 @@ func (c *Collector) release() {
 	c.mu.Lock()
 	c.released = true
 	c.wakeup = nil
-	exiting := c.store.exiting.Load()
 	if c.inner > 0 && !exiting {
 		closeFD(int(c.inner))
 	}

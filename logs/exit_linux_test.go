@@ -112,3 +112,32 @@ func TestClosedWhileItsLogStalls(t *testing.T) {
 		}
 	}
 }
+
+// TestLossOfARemovedProgram: superd logs how much is lost when a program is removed while its log
+// stalls, for there is no successor.
+func TestLossOfARemovedProgram(t *testing.T) {
+	for _, drop := range []bool{false, true} {
+		r := newRig(t)
+		p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log"), Drop: drop})
+		device := r.store.slots.fileSystemOf(pathResolver{at: p.Path()})
+		var held []*slot
+		for range writersPerFileSystem {
+			held = append(held, must(t, r.store.slots.acquire(device, nil)))
+		}
+		p.print("one\n")
+		r.poll("it to wait for a slot", func() bool { return r.users(device) == writersPerFileSystem+1 })
+		drained := make(chan bool, 1)
+		r.do(func() {
+			p.Drained(func() { drained <- true })
+			p.scope.Close()
+		})
+		<-drained
+		for _, h := range held {
+			h.release()
+		}
+		r.waitForStore()
+		if said := r.log.String(); !strings.Contains(said, "output lost") || !strings.Contains(said, "bytes=4") {
+			t.Errorf("drop %v: nothing says that 4 bytes are lost:\n%s", drop, said)
+		}
+	}
+}

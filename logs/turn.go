@@ -38,7 +38,7 @@ func (s *stream) serveTurn() (more, open bool) {
 	switch {
 	case err == nil:
 		return more, true
-	case s.state.Load() == closing: // what is in the pipe is for the successor
+	case s.state.Load() == closing: // release reports what is left in the pipe
 		return false, false
 	case drops:
 		return more, s.dropFor(s.store.retryDelay(int(s.failures)-1), err)

@@ -1,6 +1,8 @@
 package procs
 
 import (
+	"encoding/json"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 	"superd/config"
 	"superd/loop"
 	"superd/pidfd"
+	"superd/procs/journal"
 	"superd/procs/notify"
 )
 
@@ -231,5 +234,33 @@ func TestReady(t *testing.T) {
 		if len(notifier.at) != 1 || notifier.at[0]-began < want || notifier.at[0]-began > want+time.Second {
 			t.Errorf("with a hook of %v superd was ready %v after %v, want once after %v", took, notifier.at, began, want)
 		}
+	}
+}
+
+// TestRecoveryJudgesFirstFailed: superd begins again with exit_when = "any-failed". Two programs
+// failed under its predecessor; the one that failed first decides the exit status.
+func TestRecoveryJudgesFirstFailed(t *testing.T) {
+	before := &config.Config{Programs: []*config.Program{programNamed("a", nil), programNamed("b", nil)}}
+	after := &config.Config{Programs: before.Programs}
+	after.Superd.ExitWhen = config.ExitAnyFailed
+	h := newHistory(1, defect{}, false)
+	h.kernel.mix, h.models = faultMix{}, map[string]*model{}
+	h.configs = []*config.Config{before, after}
+	state := &journal.State{Existed: true, Values: map[string]json.RawMessage{
+		superdKey: json.RawMessage(`{"config":1,"begun":true}`), configKey(1): json.RawMessage(`0`),
+		instanceKey("a"): json.RawMessage(`{"config":1,"state":"failed","outcome":"failed","since":20,"desired":{"up":true},"exit":{"code":7,"known":true}}`),
+		instanceKey("b"): json.RawMessage(`{"config":1,"state":"failed","outcome":"failed","since":10,"desired":{"up":true},"exit":{"code":9,"known":true}}`),
+	}}
+	o := h.options()
+	o.Config, o.Resumed, o.Snapshot = after, false, ReadSnapshot(state, h.restore, slog.New(slog.DiscardHandler))
+	h.adopting = true
+	h.sup = New(o)
+	if err := h.sup.Adopt(); err != nil {
+		t.Fatal(err)
+	}
+	h.sup.Start(func() {})
+	h.v.RunFor(time.Second)
+	if h.sup.shutdown == nil || h.sup.ExitStatus() != 9 {
+		t.Errorf("shutdown %v, status %d, want 9", h.sup.shutdown != nil, h.sup.ExitStatus())
 	}
 }

@@ -58,7 +58,6 @@ type instance struct {
 	// Definition whose log options apply; nil: those of the program and of its run are mixed
 	logDefinition *config.Program
 
-	index         int32 // its index in its program's node
 	hungWorkers   int32 // cancelled workers that have not returned
 	treeRecovered bool  // an earlier superd created the tree
 	enqueued      bool  // it is in the reconcile queue

@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -374,9 +375,11 @@ func (s *Supervisor) startMissing() {
 		s.applyWithoutExitPolicy(next, config.Compare(s.config, next))
 	}
 	s.removeAllSurplus()
-	for _, in := range slices.Clone(s.instances) {
+	// The predecessor may have missed an end. The first one decides.
+	bySince := func(a, b *instance) int { return cmp.Compare(a.sinceAt, b.sinceAt) }
+	for _, in := range slices.SortedStableFunc(slices.Values(s.instances), bySince) {
 		if in.staysDown() {
-			s.checkExitPolicy(in) // the predecessor may have missed it
+			s.checkExitPolicy(in)
 		}
 	}
 	for name := range s.savedSchedules {

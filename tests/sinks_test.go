@@ -189,6 +189,7 @@ func TestRemovedWhileItsSinkStalls(t *testing.T) {
 	s.Configure(other)
 	s.MustCtl("reload")
 	harness.Until(t, "the removal", func() bool { return len(s.All()) == 1 })
+	harness.Until(t, "the lost output to be logged", func() bool { return strings.Contains(d.ErrOut.String(), "output lost") })
 	if text, err := os.ReadFile(filepath.Join(s.RuntimeDir, "crash.txt")); err == nil {
 		t.Errorf("superd has crashed: %s", text)
 	}

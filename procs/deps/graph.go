@@ -43,7 +43,7 @@ type Status struct {
 type Owner[T any] interface {
 	Status(T) Status  // the present status, which may depend on the node's own requirements
 	Changed(T)        // the answers of the instance's node may have changed
-	DependentsDown(T) // a dependent of its program went down, perhaps the last one
+	DependentsDown(T) // perhaps no dependent of the instance's program is alive any more
 }
 
 // A Graph has the nodes of all instances.

@@ -34,7 +34,6 @@ func (m *model) Changed(in *instance)           { m.changed[in] = true }
 func (m *model) DependentsDown(in *instance)    { m.down[in] = true }
 func byName(a, b *instance) int                 { return strings.Compare(a.name, b.name) }
 func oneOf[E any](rng *rand.Rand, of []E) (e E) { return of[rng.IntN(len(of))] }
-func isNot(s Status, below Availability) bool   { return s.Availability < below }
 
 func newModel() *model {
 	m := new(model)
