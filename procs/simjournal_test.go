@@ -94,14 +94,27 @@ func (j *simJournal) Queue(key string, value any) {
 	for i := range j.queue {
 		if j.queue[i].key == key {
 			if value == nil {
-				j.queue = slices.Delete(j.queue, i, i+1)
-				break
+				waiting := j.queue[i+1:]
+				j.queue = append(j.queue[:i:i], values(waiting)...)
+				j.queue = append(j.queue, simEntry{key: key})
+				// The real journal answers when all that is queued is written, whatever its order
+				j.queue = append(j.queue, flushes(waiting)...)
+				return
 			}
 			j.queue[i].value = value
 			return
 		}
 	}
 	j.queue = append(j.queue, simEntry{key: key, value: value})
+}
+
+// values returns the entries with a value, and flushes those with a callback.
+func values(entries []simEntry) []simEntry {
+	return slices.DeleteFunc(slices.Clone(entries), func(e simEntry) bool { return e.flush != nil })
+}
+
+func flushes(entries []simEntry) []simEntry {
+	return slices.DeleteFunc(slices.Clone(entries), func(e simEntry) bool { return e.flush == nil })
 }
 
 // Write implements [Journal].

@@ -63,6 +63,7 @@ func TestSimulationSeeds(t *testing.T) {
 		{512000158515, superd, "exit_when of a reload that another configuration follows at once"},
 		{66683981324934284, observer, "as 612532"},
 		{5037451, observer, "leftover processes of an earlier run answer the checks of the next one"},
+		{45353739281563998, observer, "a removal that is queued again moves behind the answer to a command"},
 		{5073081, observer, "as 5037451, of a replica that the unnumbered instance replaces"},
 	}
 	for _, s := range seeds {
