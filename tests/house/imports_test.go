@@ -35,6 +35,7 @@ var allowed = map[string]string{
 	"doctor":  "internal/privilege pidfd procs/linux/cgroup",
 	"procs": `config internal/workers logs loop loop/task pidfd procs/deps procs/eventlog procs/host
 		procs/journal procs/notify procs/probe procs/schedule`,
+	"procs/fsm":  "config",
 	"procs/host": "config logs loop pidfd procs/notify procs/probe",
 	"procs/linux": `config config/document internal/execshim internal/failpoint internal/mounts
 		internal/passwd internal/privilege internal/procfs internal/syscalls

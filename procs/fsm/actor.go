@@ -1,0 +1,57 @@
+package fsm
+
+// An Actor is what sets a desired state.
+type Actor struct {
+	Kind ActorKind
+	For  string // the instance on whose behalf, where that is another one
+}
+
+// An ActorKind is the kind of an [Actor]. actorNames has its name in the journal and in JSON.
+type ActorKind uint8
+
+// The actors.
+const (
+	ActorNone          ActorKind = iota // no desired state was set yet
+	ActorConfiguration                  // autostart
+	ActorReload                         // a changed definition
+	ActorUnscheduled                    // removal of the schedule of a one-shot
+	ActorRemoval                        // the configuration no longer has the instance
+	ActorOperator                       // a command
+	ActorScale                          // a command that changes the number of replicas
+	ActorShutdown                       // the shutdown of superd
+	ActorOther                          // of another version of superd, or its record is lost
+	actorCount
+)
+
+// By returns the actor of a kind that acts on its own behalf.
+func By(kind ActorKind) Actor { return Actor{Kind: kind} }
+
+// Is reports whether a is of that kind and acts on its own behalf.
+func (a Actor) Is(kind ActorKind) bool { return a == By(kind) }
+
+// String names the actor in a reason: "the operator, for web".
+func (a Actor) String() string {
+	text := actorTexts[a.Kind]
+	if a.For != "" {
+		text += ", for " + a.For
+	}
+	return text
+}
+
+var actorTexts = [actorCount]string{
+	ActorConfiguration: "the configuration",
+	ActorReload:        "the configuration (changed)",
+	ActorUnscheduled:   "the configuration (schedule removed)",
+	ActorRemoval:       "the configuration (removed)",
+	ActorOperator:      "the operator",
+	ActorScale:         "the operator (scaled)",
+	ActorShutdown:      "the shutdown",
+	ActorOther:         "an unknown actor",
+}
+
+// A Target is a desired state of an instance and the actor that set it. It is kept apart from the
+// state.
+type Target struct {
+	Up bool
+	By Actor
+}

@@ -1,0 +1,149 @@
+package fsm
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"superd/config"
+)
+
+// TestReevaluate: what follows from a changed definition, by state and change.
+func TestReevaluate(t *testing.T) {
+	up := func(m *Machine) { m.WantUp(By(ActorConfiguration), false, free); m.Spawned(true, free) }
+	crash := func(m *Machine) {
+		up(m)
+		m.Exited(RunEnd{Exit: exitThree, Stable: time.Millisecond}, free, testRand())
+	}
+	crashWithLeftovers := func(m *Machine) {
+		up(m)
+		m.Exited(RunEnd{Exit: exitThree, Stable: time.Millisecond, Leftovers: true}, free, testRand())
+	}
+	success := func(m *Machine) { up(m); m.Exited(RunEnd{Exit: exitZero}, free, testRand()) }
+	policy := func(r config.Restart) func(p *config.Program) { return func(p *config.Program) { p.Restart = r } }
+	limit := func(retry time.Duration) func(p *config.Program) {
+		return func(p *config.Program) {
+			p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute, RetryAfter: retry}
+		}
+	}
+	schedule := func(p *config.Program) { p.Type, p.Schedule = config.TypeOneshot, "@daily" }
+	oneshot := func(p *config.Program) { p.Type = config.TypeOneshot }
+	noAutostart := func(p *config.Program) { p.Autostart = false }
+	none := func(*config.Program) {}
+	tests := []struct {
+		name          string
+		before, after func(p *config.Program)
+		steps         func(m *Machine)
+		restarts      bool
+		exit          Exit
+		state         State
+		effects       []Effect
+		reason        string
+		follows       bool
+	}{
+		{"a running program takes it", none, none, up, false, exitThree, Running, nil, "started by the configuration", false},
+		{"a running program restarts for it", none, none, up, true, exitThree, Stopping, []Effect{SignalStop, ArmStop},
+			"restart requested by the configuration (changed)", true},
+		{"what is stopped stays stopped", none, none, func(m *Machine) { m.WantDown(By(ActorOperator), free) }, true, Exit{},
+			Stopped, nil, "stopped by the operator", false},
+		{"autostart is new", noAutostart, none, func(*Machine) {}, false, Exit{}, Spawning, []Effect{Spawn},
+			"started by the configuration (changed)", true},
+		{"autostart is new, after the operator's stop", noAutostart, none, func(m *Machine) { m.WantDown(By(ActorOperator), free) },
+			false, Exit{}, Stopped, nil, "stopped by the operator", false},
+		{"backoff goes on", none, none, crash, true, exitThree, Backoff, nil, "exit status 3 after 0s", false},
+		{"backoff has another delay", none, func(p *config.Program) { p.Backoff.Initial = time.Second }, crash, false, exitThree,
+			Backoff, []Effect{RearmRestart}, "exit status 3 after 0s", true},
+		{"backoff ends: never", none, policy(config.RestartNever), crash, false, exitThree, Failed, []Effect{Disarm},
+			`exit status 3 after 0s; restart is now "never"`, true},
+		{"backoff ends: success by now", none, func(p *config.Program) {
+			p.Restart, p.SuccessExitCodes = config.RestartOnFailure, []int{3}
+		}, crash, false, exitThree, Exited, []Effect{Disarm}, `exit status 3 after 0s; restart is now "on-failure"`, true},
+		{"backoff after a shortage", none, policy(config.RestartNever), func(m *Machine) {
+			m.WantUp(By(ActorConfiguration), false, free)
+			m.SpawnFailed(StartFailure{Reason: Reason{ReasonShortage, "no memory"}, Fault: FaultResource}, free, testRand())
+		}, false, Exit{}, Backoff, nil, "no memory", false},
+		{"exited, now always", policy(config.RestartNever), none, success, false, exitZero, Spawning, []Effect{Spawn},
+			"started by the configuration (changed)", true},
+		{"exited, and stays", policy(config.RestartNever), policy(config.RestartOnFailure), success, false, exitZero, Exited, nil,
+			"exit status 0 after 0s", false},
+		{"failed, now always", policy(config.RestartNever), none, crash, false, exitThree, Spawning, []Effect{Disarm, Spawn},
+			"started by the configuration (changed)", true},
+		{"start limit hit, now without a limit", limit(0), none, crash, false, exitThree, Spawning, []Effect{Disarm, Spawn},
+			"started by the configuration (changed)", true},
+		{"start limit hit, now with a retry", limit(0), limit(time.Hour), crash, false, exitThree, Failed, []Effect{RearmRestart},
+			"exit status 3 after 0s; start limit hit: 1 failure within 1m", true},
+		{"start limit hit, now without a retry", limit(time.Hour), limit(0), crash, false, exitThree, Failed, []Effect{Disarm},
+			"exit status 3 after 0s; start limit hit: 1 failure within 1m; retry_after = 0: not retried", true},
+		{"start limit hit, now never", limit(time.Hour), policy(config.RestartNever), crash, false, exitThree, Failed, []Effect{Disarm},
+			`exit status 3 after 0s; restart is now "never"`, true},
+		{"failed for good, now never", limit(0), policy(config.RestartNever), crash, false, exitThree, Failed, nil,
+			"exit status 3 after 0s; start limit hit: 1 failure within 1m; retry_after = 0: not retried", false},
+		{"during the teardown", none, policy(config.RestartNever), crashWithLeftovers, false, exitThree, TearingDown, nil,
+			`exit status 3 after 0s; restart is now "never"`, false},
+		{"it has got a schedule", none, schedule, success, false, exitZero, Backoff, nil, "exit status 0 after 0s", false},
+		{"it has got a schedule, exited", policy(config.RestartNever), schedule, success, false, exitZero, Waiting, nil,
+			"started by the configuration (changed)", true},
+		{"it has lost its schedule", schedule, oneshot, func(m *Machine) { m.WantUp(By(ActorConfiguration), false, free) }, false, Exit{},
+			Stopped, nil, "stopped by the configuration (schedule removed)", true},
+		{"it has got its schedule again", oneshot, schedule, func(m *Machine) { m.WantDown(By(ActorUnscheduled), free) }, false, Exit{},
+			Waiting, nil, "started by the configuration (changed)", true},
+		{"a mistake is corrected, without autostart", func(p *config.Program) { p.Invalid = config.Errors{{Key: "x"}} }, noAutostart,
+			func(m *Machine) {
+				m.WantUp(By(ActorConfiguration), false, free)
+				m.SpawnFailed(StartFailure{Reason: Reason{ReasonInvalid, "x"}, Fault: FaultFinal}, free, testRand())
+			}, true, Exit{}, Stopped, []Effect{Disarm}, "stopped by the configuration (changed); before: x", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := testMachine(tt.before)
+			tt.steps(m)
+			before, after := m.program, testProgram()
+			tt.after(after)
+			m.Redefine(after, tt.restarts)
+			got, follows := m.Reevaluate(Change{before, tt.restarts, tt.exit}, free, testRand())
+			if m.state != tt.state || follows != tt.follows || !slices.Equal(got.Effects, tt.effects) {
+				t.Errorf("%v, %v, follows %v; want %v, %v, follows %v",
+					m.state.Name(), got.Effects, follows, tt.state.Name(), tt.effects, tt.follows)
+			}
+			if m.stateReason.String() != tt.reason {
+				t.Errorf("reason %q, want %q", m.stateReason, tt.reason)
+			}
+		})
+	}
+}
+
+// TestSlowRetryChanges: the delay is that of the new definition, and the kind says whether it is
+// retried.
+func TestSlowRetryChanges(t *testing.T) {
+	limit := config.StartLimit{Failures: 1, Within: time.Minute}
+	m := testMachine(func(p *config.Program) { p.StartLimit = limit })
+	m.WantUp(By(ActorConfiguration), false, free)
+	notFound(m)
+	for _, retry := range []time.Duration{time.Hour, 2 * time.Hour, 0, time.Minute} {
+		before, after := m.program, testProgram()
+		limit.RetryAfter = retry
+		after.StartLimit = limit
+		m.Redefine(after, false)
+		m.Reevaluate(Change{Before: before}, free, testRand())
+		kind := ReasonStartLimit
+		if retry == 0 {
+			kind = ReasonStartLimitFinal
+		}
+		if m.state != Failed || m.Retries() != (retry > 0) || m.delay != retry || m.stateReason.Kind != kind {
+			t.Errorf("retry_after = %v: %v, retries %v after %v, %v", retry, m.state, m.Retries(), m.delay, m.stateReason.Kind)
+		}
+	}
+}
+
+// TestOutdatedRun: a run that needs a restart for a new definition ends once that is possible.
+func TestOutdatedRun(t *testing.T) {
+	m := testMachine(nil)
+	m.WantUp(By(ActorConfiguration), false, free)
+	m.Redefine(testProgram(), true)
+	if m.Spawned(true, free); m.state != Stopping || !m.outdated {
+		t.Errorf("spawned with the old definition: %v, outdated %v; want it stopping", m.state.Name(), m.outdated)
+	}
+	if m.Exited(RunEnd{Exit: exitKill}, free, testRand()); m.state != Spawning || m.outdated {
+		t.Errorf("after that: %v, outdated %v; want another start", m.state.Name(), m.outdated)
+	}
+}

@@ -1,0 +1,167 @@
+package fsm
+
+// A Reason is why a state is what it is, or why something has happened.
+//
+// Code and scripts use the kind. The detail is for people: it is only printed.
+type Reason struct {
+	Kind   ReasonKind
+	Detail string // printed after the phrase of the kind
+}
+
+// A ReasonKind is the kind of a [Reason]. reasonNames has its name in the journal and in JSON.
+type ReasonKind uint8
+
+// The kinds of reasons.
+const (
+	ReasonNone  ReasonKind = iota
+	ReasonOther            // a kind of another version of superd
+
+	// Why a run is started.
+	ReasonStarted        // an actor requested it
+	ReasonRestarted      // the run before ended
+	ReasonDependencyBack // its requirement is ready again
+	ReasonScheduleDue    // a time of the schedule has come
+	ReasonScheduleMadeUp // a time of the schedule was missed
+	ReasonSlowRetry      // the start limit was hit, and retry_after is over
+
+	// Why it runs.
+	ReasonStopTakenBack // a pending stop was cancelled
+	ReasonRecovered     // a damaged journal does not describe the run
+
+	// Why it is not started.
+	ReasonNotStarted         // nothing has happened yet
+	ReasonQuarantined        // leftover processes of an earlier run may live
+	ReasonAboutToStart       // its start is due
+	ReasonWaitsForDependency // for a requirement or an ordering
+	ReasonWaitsForDependents // its dependents are not down yet
+	ReasonWaitsForConflict   // a conflicting instance is not gone yet
+	ReasonWaitsForSchedule   // the next time of its schedule has not come
+
+	// Why it is stopped.
+	ReasonStopping          // an actor requested it
+	ReasonStopped           // an actor requested it, and it is down
+	ReasonStoppingToStart   // a start was requested while it stops
+	ReasonStoppingToRestart // a restart was requested
+	ReasonDependencyLost    // a requirement is stopped or has failed
+	ReasonKillSent          // the stop time-out is over
+	ReasonUnkillable        // SIGKILL does not end it
+
+	// Why superd ends a run, which then counts as a failure.
+	ReasonStartTimeout
+	ReasonUnhealthy
+	ReasonWatchdogTimeout
+	ReasonExitTimeout // the program sent STOPPING=1 and has not ended
+
+	// How a run ended.
+	ReasonExited
+	ReasonKilledBySignal
+	ReasonExitUnknown
+	ReasonOutOfMemory
+	ReasonExitedBeforeReady
+	ReasonStopSignal  // it ended by the stop signal
+	ReasonStopTimeout // it was killed after the stop time-out
+	ReasonWentToBackground
+	ReasonLeftoversKilled // the leftover processes of a quarantine
+
+	// Why there was no run.
+	ReasonInvalid // its definition has a mistake
+	ReasonStartFailed
+	ReasonHookFailed
+	ReasonShortage // of memory, processes or descriptors
+	ReasonStartInterrupted
+	ReasonStartCancelled
+	ReasonStartLimit      // the start limit is hit; retried after retry_after
+	ReasonStartLimitFinal // the start limit is hit; not retried
+
+	// Why a time of the schedule was skipped.
+	ReasonSkippedMissed  // by schedule_missed
+	ReasonSkippedOverlap // the previous run is not over
+	ReasonSkippedInAll   // number of skipped times during one run
+
+	// What an operator requested.
+	ReasonAskedStart
+	ReasonAskedStop
+	ReasonAskedRestart
+	ReasonAskedSignal
+	ReasonAskedScale
+
+	// Events of superd as a whole.
+	ReasonReloaded
+	ReasonReloadRefused
+	ReasonReloadStalled // a configuration file can't be read to its end
+	ReasonShutdownAsked
+	ReasonShutdownHurried
+	ReasonEssentialEnded
+	ReasonAnyFailed
+	ReasonAllEnded
+	ReasonSuperdEnded // superd ended before the run did
+
+	// Health checks and output.
+	ReasonHealthy
+	ReasonFirstOutput
+	ReasonOutputLost
+	ReasonOutputDropped
+	ReasonLogOutage
+	ReasonLogOutageOver
+	reasonCount
+)
+
+// starts reports whether this is a reason to start a run.
+func (k ReasonKind) starts() bool { return k >= ReasonStarted && k <= ReasonSlowRetry }
+
+// String returns the reason as text for people.
+func (r Reason) String() string {
+	switch {
+	case r.Kind.starts():
+		return "started " + r.OfStart()
+	case r.Kind == ReasonStartLimitFinal:
+		return r.Detail + "; retry_after = 0: not retried"
+	}
+	return phrases[r.Kind] + r.Detail
+}
+
+// OfStart returns why a run was started: "by the operator".
+func (r Reason) OfStart() string { return phrases[r.Kind] + r.Detail }
+
+// And returns the reason with more detail.
+func (r Reason) And(detail string) Reason { return Reason{r.Kind, r.Detail + detail} }
+
+// phrases are the beginnings of reason texts. A kind without a phrase has only its detail.
+var phrases = [reasonCount]string{
+	ReasonStarted:            "by ",
+	ReasonRestarted:          "again: ",
+	ReasonDependencyBack:     "again: ",
+	ReasonScheduleDue:        "by its schedule, due at ",
+	ReasonScheduleMadeUp:     "by its schedule, to make up for ",
+	ReasonSlowRetry:          "again after retry_after",
+	ReasonStopTakenBack:      "running: the pending stop was cancelled",
+	ReasonRecovered:          "adopted after damage to the journal",
+	ReasonNotStarted:         "not started yet",
+	ReasonQuarantined:        "not started: process ",
+	ReasonAboutToStart:       "about to be started",
+	ReasonWaitsForDependency: "waits for ",
+	ReasonWaitsForDependents: "waits until ",
+	ReasonWaitsForConflict:   "waits until ",
+	ReasonStopping:           "stop requested by ",
+	ReasonStopped:            "stopped by ",
+	ReasonStoppingToStart:    "start requested during the stop by ",
+	ReasonStoppingToRestart:  "restart requested by ",
+	ReasonDependencyLost:     "requires ",
+	ReasonLeftoversKilled:    "leftover processes of an earlier run ended",
+	ReasonStartInterrupted:   "start interrupted: superd was killed",
+	ReasonStartCancelled:     "start cancelled",
+	ReasonSkippedMissed:      "missed while the machine slept or superd was down; ",
+	ReasonSkippedOverlap:     "the previous run is not over: ",
+	ReasonAskedStart:         "start",
+	ReasonAskedStop:          "stop",
+	ReasonAskedRestart:       "restart",
+	ReasonAskedSignal:        "signal ",
+	ReasonAskedScale:         "scale ",
+	ReasonReloadRefused:      "the old configuration stays in force: ",
+	ReasonReloadStalled:      "the old configuration stays in force: ",
+	ReasonShutdownHurried:    "at once: ",
+	ReasonSuperdEnded:        "superd ended before it did",
+	ReasonFirstOutput:        "first output",
+	ReasonLogOutageOver:      "output gets into its log again, after ",
+	ReasonOutputLost:         "its last output may be lost: superd was down",
+}
