@@ -123,3 +123,41 @@ func TestShutdown(t *testing.T) {
 		t.Errorf("after another request, before the shutdown %v; want none", before)
 	}
 }
+
+// TestQuarantine: a start is kept back until the leftover processes are gone, or an operator ends
+// them.
+func TestQuarantine(t *testing.T) {
+	quarantined := func() *Machine {
+		m := testMachine(nil)
+		m.WantUp(By(ActorConfiguration), false, free)
+		spawned(m)
+		m.FailRun(HealthFailed, Reason{ReasonUnhealthy, "unhealthy"})
+		m.WantRestart(By(ActorOperator), true, free)
+		if got := m.Quarantine(Reason{ReasonQuarantined, "7 is alive"}); got.From != Stopping || got.To != Stopped || got.Reason.Kind != ReasonQuarantined {
+			t.Fatalf("quarantine: %+v", got)
+		}
+		return m
+	}
+	t.Run("an operator ends them", func(t *testing.T) {
+		m := quarantined()
+		if got := m.EndQuarantine(); got.To != TearingDown || !slices.Equal(got.Effects, []Effect{Teardown}) {
+			t.Errorf("%+v", got)
+		}
+		if m.TornDown(free, testRand()); m.state != Stopped || m.stateReason.String() != "stopped by the operator: leftover processes of an earlier run ended" {
+			t.Errorf("%v, %q", m.state.Name(), m.stateReason)
+		}
+		if m.restartPending || m.runPending {
+			t.Errorf("stopped, a restart is pending: %v, a run is: %v", m.restartPending, m.runPending)
+		}
+	})
+	t.Run("they are gone", func(t *testing.T) {
+		m := quarantined()
+		m.QuarantineLifted()
+		m.WantUp(m.desired.By, false, free)
+		spawned(m)
+		m.Exited(RunEnd{Exit: exitZero, Stable: time.Minute}, free, testRand())
+		if m.failed || m.exitReason.String() != "exit status 0 after 0s" {
+			t.Errorf("the next run failed: %v, %q; the failure is of the run before", m.failed, m.exitReason)
+		}
+	})
+}

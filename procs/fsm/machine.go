@@ -336,10 +336,10 @@ func (m *Machine) StopNow() Transition {
 func (m *Machine) SetWaitReason(reason Reason) { m.stateReason = reason }
 
 // Quarantine keeps back the start for the given reason: leftover processes of an earlier run may
-// live. It is used in recovery, before a run is resumed.
+// live. It is used in recovery, before a run is resumed; what the snapshot says of that run is void.
 func (m *Machine) Quarantine(reason Reason) Transition {
 	from := m.state
-	m.state, m.outdated, m.stateReason = Stopped, false, reason
+	m.state, m.outdated, m.failureReason, m.stateReason = Stopped, false, Reason{}, reason
 	return Transition{from, m.state, nil, m.stateReason}
 }
 
@@ -351,6 +351,7 @@ func (m *Machine) QuarantineLifted() { m.stateReason = Reason{Kind: ReasonNotSta
 func (m *Machine) EndQuarantine() Transition {
 	from := m.state
 	m.SetDesired(false, By(ActorOperator))
+	m.restartPending, m.runPending = false, false
 	m.state, m.outcome = TearingDown, RunEndedDown
 	m.exitReason = Reason{Kind: ReasonLeftoversKilled}
 	m.stateReason = Reason{ReasonStopping, m.desired.By.String()}
