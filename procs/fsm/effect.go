@@ -19,7 +19,7 @@ const (
 	ReportUnkillable        // report the unkillable process and what it waits in
 	EndRun                  // close the run's scope
 	ArmRestart              // arm RestartDue after the machine's delay
-	RearmRestart            // arm RestartDue anew, at the machine's delay after the begin of the state
+	RearmRestart            // arm RestartDue anew, the delay after the begin of the state
 	Disarm                  // cancel the pending RestartDue
 	effectCount
 )

@@ -14,7 +14,7 @@ type Exit struct {
 	Known  bool   // false: how it ended is unknown; the other fields are zero
 	Code   int    // exit status, 0 to 255; valid when Signal is 0
 	Signal int    // signal that killed it; 0 if it exited by itself
-	Text   string // for people: "killed by SIGSEGV (core dumped)"; empty: made from the other fields
+	Text   string // as text: "killed by SIGSEGV"; empty: made from the other fields
 }
 
 // Success reports whether the exit means success where codes are the success exit codes.

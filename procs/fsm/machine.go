@@ -336,7 +336,7 @@ func (m *Machine) StopNow() Transition {
 func (m *Machine) SetWaitReason(reason Reason) { m.stateReason = reason }
 
 // Quarantine keeps back the start for the given reason: leftover processes of an earlier run may
-// live. It is used in recovery, before a run is resumed; what the snapshot says of that run is void.
+// live. It is used in recovery, before a run is resumed. What the snapshot says of the run is void.
 func (m *Machine) Quarantine(reason Reason) Transition {
 	from := m.state
 	m.state, m.outdated, m.failureReason, m.stateReason = Stopped, false, Reason{}, reason

@@ -13,9 +13,10 @@
 // hold in several of them is no state, since it would double their rows in the table and change no
 // rule:
 //
-//   - desired state: what is wanted is kept apart from what is; each request is legal in each state.
-//   - outcome: how the run ends once the teardown is over. Seven states of a teardown would have the
-//     same rules.
+//   - desired state: what is wanted is kept apart from what is. Each request is legal in each
+//     state.
+//   - outcome: how the run ends once the teardown is over. Seven states of a teardown would have
+//     the same rules.
 //   - failureReason: superd ends the run, which counts as a failure. It stops as any other does.
 //   - outdated: the run has a superseded definition. It is read when the run could go on.
 //   - restartPending: another run is requested. It holds in each state of a run and while the next
@@ -23,8 +24,8 @@
 //   - runPending: a run for the schedule is due. It holds from the wait through the run to the last
 //     retry, and decides only which wait it is.
 //   - startLimitHit: it outlives slow retries, until a run is stable.
-//   - notStarted, failed, resourceShortage: results of the last run, in any state after it. They are
-//     data for a later restart decision and for the exit status of superd.
+//   - notStarted, failed, resourceShortage: results of the last run, in any state after it. They
+//     are data for a later restart decision and for the exit status of superd.
 //   - conflict: a fact about another instance, so one of the [Conditions].
 //   - quarantine: the caller keeps it with the processes that it watches. The machine is Stopped.
 //
