@@ -36,7 +36,7 @@ type exploration struct {
 	nodes       []node
 	at          int // the node that is visited
 	seen        map[key]struct{}
-	twins       []node // some of those whose key was known
+	siblings       []node // some of those whose key was known
 	transitions int
 	states      [StateCount]int
 
@@ -174,7 +174,7 @@ func (x *exploration) visit(at int) (violation string) {
 				x.seen[k] = struct{}{}
 				x.nodes = append(x.nodes, next)
 			case x.transitions%5003 == 0:
-				x.twins = append(x.twins, next)
+				x.siblings = append(x.siblings, next)
 			}
 		}
 	}
@@ -378,9 +378,9 @@ func TestExploration(t *testing.T) {
 		t.Error(text)
 	}
 	// Nodes of the same key lead to the same keys
-	nodes, twins := len(x.nodes), x.twins
-	for i := range twins {
-		x.nodes = append(x.nodes[:nodes], twins[i])
+	nodes, siblings := len(x.nodes), x.siblings
+	for i := range siblings {
+		x.nodes = append(x.nodes[:nodes], siblings[i])
 		if text := x.visit(nodes); text != "" {
 			t.Fatal(text)
 		}
