@@ -3,7 +3,7 @@ package fsm
 // An Actor is what sets a desired state.
 type Actor struct {
 	Kind ActorKind
-	For  string // the instance on whose behalf, where that is another one
+	For  string // instance on whose behalf the actor acts; empty: its own
 }
 
 // An ActorKind is the kind of an [Actor]. actorNames has its name in the journal and in JSON.
@@ -15,7 +15,7 @@ const (
 	ActorConfiguration                  // autostart
 	ActorReload                         // a changed definition
 	ActorUnscheduled                    // removal of the schedule of a one-shot
-	ActorRemoval                        // the configuration no longer has the instance
+	ActorRemoval                        // the instance is no longer configured
 	ActorOperator                       // a command
 	ActorScale                          // a command that changes the number of replicas
 	ActorShutdown                       // the shutdown of superd

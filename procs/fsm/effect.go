@@ -5,21 +5,21 @@ type Effect uint8
 
 // The effects of a step.
 const (
-	// Run the pre_start hooks, then have a worker start the main process
+	// Run the pre_start hooks, then spawn the main process
 	Spawn            Effect = iota
-	CancelSpawn             // cancel the start, if still possible
+	CancelSpawn             // cancel the spawn, if possible
 	AwaitReady              // wait for readiness; StartTimeout after the start time-out
 	StartMonitoring         // start health checks and watchdog
-	Teardown                // end the leftover processes of the run, then run the post_stop hooks
+	Teardown                // kill the leftover processes of the run, then run the post_stop hooks
 	SignalStop              // stop signal, then SIGCONT, to the process group
 	SignalAbort             // SIGABRT, then SIGCONT, to the process group
 	SignalKill              // send SIGKILL to the processes that kill_mode names
 	ArmStop                 // arm StopTimeout after the stop time-out
 	ArmKill                 // arm KillTimeout after KillPause
-	ReportUnkillable        // report the unkillable process and what it waits in
+	ReportUnkillable        // report the unkillable process and its wait state
 	EndRun                  // close the run's scope
 	ArmRestart              // arm RestartDue after the machine's delay
-	RearmRestart            // arm RestartDue anew, the delay after the begin of the state
+	RearmRestart            // arm RestartDue anew, to be due the delay after the state began
 	Disarm                  // cancel the pending RestartDue
 	effectCount
 )

@@ -8,10 +8,10 @@ type Event uint8
 const (
 	WantUp          Event = iota // up is desired
 	WantDown                     // down is desired
-	Wait                         // up is desired, and the start has to wait
+	Wait                         // up is desired, and the start is blocked
 	DeferStop                    // the run must end once the dependents are down
-	Restart                      // a run that starts after this is desired
-	Spawned                      // the main process was started and is thereby ready
+	Restart                      // a run that starts after this event is desired
+	Spawned                      // the main process was started, and is ready
 	SpawnedUnready               // the main process was started and is not ready yet
 	SpawnedOutdated              // the main process was started, and its run must end
 	Ready                        // the main process became ready
@@ -20,15 +20,15 @@ const (
 	WatchdogTimeout              // no watchdog message came in time: the run must end
 	// The main process is gone, or never existed, and a teardown is needed
 	MainExited
-	RunEndedRetry      // the run is over; the next starts after a delay
+	RunEndedRetry      // the run is over; the next one starts after a delay
 	RunEndedDone       // the run is over with success; it stays down
 	RunEndedStartLimit // the run failed and hit the start limit; it is retried slowly
 	RunEndedFinal      // the run failed; it stays down
 	RunEndedDown       // the run is over; down is desired
-	RunEndedRestart    // the run is over; the next starts at once
-	RunEndedWait       // the run is over; the next is desired, and has to wait
+	RunEndedRestart    // the run is over; the next one starts at once
+	RunEndedWait       // the run is over; the next one is blocked
 	StopTimeout        // the stop time-out is over
-	KillTimeout        // the process has not ended after SIGKILL
+	KillTimeout        // the main process survived SIGKILL
 	RestartDue         // the delay before the next start is over
 	EventCount
 )

@@ -36,7 +36,7 @@ type exploration struct {
 	nodes       []node
 	at          int // the node that is visited
 	seen        map[key]struct{}
-	siblings       []node // some of those whose key was known
+	siblings    []node // some of those whose key was known
 	transitions int
 	states      [StateCount]int
 

@@ -277,7 +277,7 @@ func (m *Machine) end(e Event, c Conditions) Transition {
 
 // cancelStop cancels a stop that has not begun: the run continues unchanged.
 func (m *Machine) cancelStop() Transition {
-	m.stateReason = Reason{Kind: ReasonStopTakenBack}
+	m.stateReason = Reason{Kind: ReasonStopCancelled}
 	return m.step(WantUp)
 }
 

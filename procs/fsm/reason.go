@@ -1,8 +1,7 @@
 package fsm
 
-// A Reason is why a state is what it is, or why something has happened.
-//
-// Code and scripts use the kind. The detail is for people: it is only printed.
+// A Reason is why a state is what it is, or why something happened. Code and scripts use the kind.
+// The detail is text for people.
 type Reason struct {
 	Kind   ReasonKind
 	Detail string // printed after the phrase of the kind
@@ -18,15 +17,15 @@ const (
 
 	// Why a run is started.
 	ReasonStarted        // an actor requested it
-	ReasonRestarted      // the run before ended
+	ReasonRestarted      // the previous run ended
 	ReasonDependencyBack // its requirement is ready again
-	ReasonScheduleDue    // a time of the schedule has come
-	ReasonScheduleMadeUp // a time of the schedule was missed
+	ReasonScheduleDue    // a time of the schedule is due
+	ReasonScheduleMadeUp // it makes up for a missed time of the schedule
 	ReasonSlowRetry      // the start limit was hit, and retry_after is over
 
 	// Why it runs.
-	ReasonStopTakenBack // a pending stop was cancelled
-	ReasonRecovered     // a damaged journal does not describe the run
+	ReasonStopCancelled // a pending stop was cancelled
+	ReasonRecovered     // a damaged journal did not have the run
 
 	// Why it is not started.
 	ReasonNotStarted         // nothing has happened yet
@@ -34,8 +33,8 @@ const (
 	ReasonAboutToStart       // its start is due
 	ReasonWaitsForDependency // for a requirement or an ordering
 	ReasonWaitsForDependents // its dependents are not down yet
-	ReasonWaitsForConflict   // a conflicting instance is not gone yet
-	ReasonWaitsForSchedule   // the next time of its schedule has not come
+	ReasonWaitsForConflict   // a conflicting instance is not removed yet
+	ReasonWaitsForSchedule   // no time of its schedule is due
 
 	// Why it is stopped.
 	ReasonStopping          // an actor requested it
@@ -43,8 +42,8 @@ const (
 	ReasonStoppingToStart   // a start was requested while it stops
 	ReasonStoppingToRestart // a restart was requested
 	ReasonDependencyLost    // a requirement is stopped or has failed
-	ReasonKillSent          // the stop time-out is over
-	ReasonUnkillable        // SIGKILL does not end it
+	ReasonKillSent          // it got SIGKILL after the stop time-out
+	ReasonUnkillable        // it survived SIGKILL
 
 	// Why superd ends a run, which then counts as a failure.
 	ReasonStartTimeout
@@ -76,20 +75,20 @@ const (
 	// Why a time of the schedule was skipped.
 	ReasonSkippedMissed  // by schedule_missed
 	ReasonSkippedOverlap // the previous run is not over
-	ReasonSkippedInAll   // number of skipped times during one run
+	ReasonSkippedInAll   // number of times skipped during one run
 
 	// What an operator requested.
-	ReasonAskedStart
-	ReasonAskedStop
-	ReasonAskedRestart
-	ReasonAskedSignal
-	ReasonAskedScale
+	ReasonRequestedStart
+	ReasonRequestedStop
+	ReasonRequestedRestart
+	ReasonRequestedSignal
+	ReasonRequestedScale
 
 	// Events of superd as a whole.
 	ReasonReloaded
 	ReasonReloadRefused
-	ReasonReloadStalled // a configuration file can't be read to its end
-	ReasonShutdownAsked
+	ReasonReloadHung // the reading of a configuration file hangs
+	ReasonShutdownRequested
 	ReasonShutdownHurried
 	ReasonEssentialEnded
 	ReasonAnyFailed
@@ -120,10 +119,10 @@ func (r Reason) String() string {
 	return phrases[r.Kind] + r.Detail
 }
 
-// OfStart returns why a run was started: "by the operator".
+// OfStart returns the reason of a start without the word started: "by the operator".
 func (r Reason) OfStart() string { return phrases[r.Kind] + r.Detail }
 
-// And returns the reason with more detail.
+// And returns r with detail appended.
 func (r Reason) And(detail string) Reason { return Reason{r.Kind, r.Detail + detail} }
 
 // phrases are the beginnings of reason texts. A kind without a phrase has only its detail.
@@ -134,7 +133,7 @@ var phrases = [reasonCount]string{
 	ReasonScheduleDue:        "by its schedule, due at ",
 	ReasonScheduleMadeUp:     "by its schedule, to make up for ",
 	ReasonSlowRetry:          "again after retry_after",
-	ReasonStopTakenBack:      "running: the pending stop was cancelled",
+	ReasonStopCancelled:      "running: the pending stop was cancelled",
 	ReasonRecovered:          "adopted after damage to the journal",
 	ReasonNotStarted:         "not started yet",
 	ReasonQuarantined:        "not started: process ",
@@ -152,13 +151,13 @@ var phrases = [reasonCount]string{
 	ReasonStartCancelled:     "start cancelled",
 	ReasonSkippedMissed:      "missed while the machine slept or superd was down; ",
 	ReasonSkippedOverlap:     "the previous run is not over: ",
-	ReasonAskedStart:         "start",
-	ReasonAskedStop:          "stop",
-	ReasonAskedRestart:       "restart",
-	ReasonAskedSignal:        "signal ",
-	ReasonAskedScale:         "scale ",
+	ReasonRequestedStart:     "start",
+	ReasonRequestedStop:      "stop",
+	ReasonRequestedRestart:   "restart",
+	ReasonRequestedSignal:    "signal ",
+	ReasonRequestedScale:     "scale ",
 	ReasonReloadRefused:      "the old configuration stays in force: ",
-	ReasonReloadStalled:      "the old configuration stays in force: ",
+	ReasonReloadHung:         "the old configuration stays in force: ",
 	ReasonShutdownHurried:    "at once: ",
 	ReasonSuperdEnded:        "superd ended before it did",
 	ReasonFirstOutput:        "first output",

@@ -41,22 +41,22 @@ type State uint8
 // The states of an instance.
 const (
 	Stopped     State = iota // down, as desired
-	Waiting                  // wanted up, nothing of it lives, and it waits before the start
-	Spawning                 // a worker prepares and spawns it, after the pre_start hooks
+	Waiting                  // wanted up; it has no run, and its start is blocked
+	Spawning                 // pre_start hooks run, or a worker spawns the main process
 	Starting                 // the main process lives and is not ready; the start time-out runs
 	Running                  // the main process lives and is ready
-	StopPending              // to be stopped once its dependents are down
-	Stopping                 // the stop signal is sent; the stop time-out runs
-	Killing                  // the stop time-out is over; SIGKILL is sent
-	// The main process is gone; leftover processes are ended, then the post_stop hooks run
+	StopPending              // it must stop, once its dependents are down
+	Stopping                 // the stop signal is sent, and the stop time-out runs
+	Killing                  // SIGKILL is sent after the stop time-out
+	// The main process is gone; leftover processes are killed and post_stop hooks run
 	TearingDown
 	Backoff // the run ended; the restart timer is pending
-	Exited  // the run ended with success; it stays down
-	Failed  // the run or its start failed; it stays down, or is retried slowly
+	Exited  // the run ended with success, and the instance stays down
+	Failed  // the run or its start failed; the instance stays down, or is retried slowly
 	StateCount
 )
 
-// AtRest reports whether nothing of the instance lives and no start is imminent.
+// AtRest reports whether the instance has no processes and no start is due at once.
 func (s State) AtRest() bool { return s == Stopped || s == Exited || s == Failed }
 
 // Lives reports whether there is a main process.
