@@ -8,6 +8,7 @@ import (
 	"superd/config"
 	"superd/logs"
 	"superd/loop"
+	"superd/procs/fsm"
 )
 
 // unschedules reports whether a change removes the schedule of a one-shot.
@@ -30,9 +31,9 @@ func (in *instance) change(c *config.Change) {
 		return
 	}
 	m := &in.machine
-	startsNow := !m.desired.up &&
-		(program.Autostart && !before.Autostart && !m.desired.by.is(ActorOperator) ||
-			program.Scheduled() && m.desired.by.is(ActorUnscheduled))
+	startsNow := !m.desired.Up &&
+		(program.Autostart && !before.Autostart && !m.desired.By.Is(fsm.ActorOperator) ||
+			program.Scheduled() && m.desired.By.Is(fsm.ActorUnscheduled))
 	restarts := outdated || in.run == nil && c.Restarts()
 	if r := in.run; r != nil {
 		diff := config.CompareProgram(r.program, program)
@@ -53,19 +54,19 @@ func (in *instance) change(c *config.Change) {
 	in.setLogOptions()
 	switch {
 	case in.quarantine != nil:
-	case m.desired.up && m.state == Waiting && !m.runPending && unschedules(before, program):
-		in.do(func() []Effect { return m.wantDown(actor(ActorUnscheduled)) })
+	case m.desired.Up && m.state == fsm.Waiting && !m.runPending && fsm.Unschedules(before, program):
+		in.do(func() []fsm.Effect { return m.wantDown(fsm.By(fsm.ActorUnscheduled)) })
 	case startsNow && !restarts:
-		in.do(func() []Effect { return m.wantUp(actor(ActorReload), false) })
-	case !m.desired.up && !startsNow:
+		in.do(func() []fsm.Effect { return m.wantUp(fsm.By(fsm.ActorReload), false) })
+	case !m.desired.Up && !startsNow:
 	case !restarts || runContinues:
 		in.reevaluate(before)
 	case len(before.Invalid) > 0 && !program.Autostart:
-		in.do(func() []Effect { return m.wantDown(actor(ActorReload)) })
-	case m.state == Backoff:
+		in.do(func() []fsm.Effect { return m.wantDown(fsm.By(fsm.ActorReload)) })
+	case m.state == fsm.Backoff:
 		in.reevaluate(before)
 	default:
-		in.do(func() []Effect { return m.wantRestart(actor(ActorReload), false) })
+		in.do(func() []fsm.Effect { return m.wantRestart(fsm.By(fsm.ActorReload), false) })
 	}
 }
 
@@ -145,7 +146,7 @@ func (in *instance) changeRun(program *config.Program) {
 	switch {
 	case ready && r.readiness != nil:
 		in.awaitReady(r.startDeadline)
-	case health && in.machine.state == Running:
+	case health && in.machine.state == fsm.Running:
 		in.startMonitoring()
 	}
 	if r.stopTimer.Active() {
@@ -164,47 +165,47 @@ func (in *instance) reevaluate(before *config.Program) {
 	m, p := &in.machine, in.program
 	e := in.lastExit
 	success := !m.notStarted && !m.failed && e != nil && e.success(p)
-	start := func() { in.do(func() []Effect { return m.wantUp(actor(ActorReload), false) }) }
+	start := func() { in.do(func() []fsm.Effect { return m.wantUp(fsm.By(fsm.ActorReload), false) }) }
 	if before.Scheduled() != p.Scheduled() {
-		if m.state == Waiting || m.state == Exited || m.state == Failed {
+		if m.state == fsm.Waiting || m.state == fsm.Exited || m.state == fsm.Failed {
 			start() // or waits for the new schedule
 			return
 		}
 		m.runPending = true // the program got a schedule during this run
 	}
 	switch m.state {
-	case TearingDown:
+	case fsm.TearingDown:
 		m.reevaluate(before, success)
-	case Backoff:
+	case fsm.Backoff:
 		switch {
 		case m.resourceShortage: // retried under any policy
 		case success && p.Restart != config.RestartAlways:
-			in.do(func() []Effect { return m.endBackoff(RunEndedDone) })
+			in.do(func() []fsm.Effect { return m.endBackoff(fsm.RunEndedDone) })
 		case p.Restart == config.RestartNever:
-			in.do(func() []Effect { return m.endBackoff(RunEndedFinal) })
+			in.do(func() []fsm.Effect { return m.endBackoff(fsm.RunEndedFinal) })
 		case p.Backoff != before.Backoff:
 			m.delay = restartDelay(p.Backoff, m.restartAttempts, m.rng)
 			in.restartTimer.Reset(in.sinceAt + m.delay - in.sup.loop.Now())
 		}
-	case Exited:
+	case fsm.Exited:
 		if p.Restart == config.RestartAlways || !success && p.Restart == config.RestartOnFailure {
 			start()
 		}
-	case Failed:
+	case fsm.Failed:
 		switch {
 		case p.Restart == config.RestartNever:
 			if in.restartTimer != nil {
-				m.makeFinal(RunEndedFinal)
+				m.makeFinal(fsm.RunEndedFinal)
 				in.stayFailed()
 			}
 		case before.Restart == config.RestartNever, m.startLimitHit && p.StartLimit.Failures == 0:
 			start()
 		case m.startLimitHit && p.StartLimit.RetryAfter != before.StartLimit.RetryAfter:
-			if m.outcome = m.retrySlowly(); m.outcome == RunEndedFinal {
+			if m.outcome = m.retrySlowly(); m.outcome == fsm.RunEndedFinal {
 				in.stayFailed()
 				return
 			}
-			in.perform(Disarm)
+			in.perform(fsm.Disarm)
 			in.armRestart(in.sinceAt + m.delay - in.sup.loop.Now())
 		}
 	}
@@ -212,6 +213,6 @@ func (in *instance) reevaluate(before *config.Program) {
 
 // stayFailed cancels the slow retry of an instance that hit its start limit.
 func (in *instance) stayFailed() {
-	in.perform(Disarm)
+	in.perform(fsm.Disarm)
 	in.sup.checkExitPolicy(in)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"superd/procs/deps"
+	"superd/procs/fsm"
 )
 
 // shownHops bounds how many links of a chain of waiting instances a reason shows. A [Diagnosis] has
@@ -14,19 +15,19 @@ const shownHops = 3
 
 // blockedReason returns what blocks the start of the instance. It follows the chain of blockers for
 // at most shownHops links.
-func (in *instance) blockedReason() Reason {
+func (in *instance) blockedReason() fsm.Reason {
 	m := &in.machine
 	e := in.node.Blocker()
 	switch {
 	case e == nil && in.conflict != nil:
-		return Reason{ReasonWaitsForConflict,
+		return fsm.ReasonWaitsForConflict.With(
 			fmt.Sprintf("%s is removed, which conflicts with it and is %s",
-				in.conflict.name, in.conflict.machine.state)}
+				in.conflict.name, in.conflict.machine.state))
 	case e != nil:
 	case m.restartPending:
-		return Reason{ReasonWaitsForDependents, in.remainingDependents() + " down, then restarts"}
+		return fsm.ReasonWaitsForDependents.With(in.remainingDependents() + " down, then restarts")
 	default:
-		return Reason{Kind: ReasonAboutToStart}
+		return fsm.Reason{Kind: fsm.ReasonAboutToStart}
 	}
 	var text strings.Builder
 	for hop := range shownHops {
@@ -36,7 +37,7 @@ func (in *instance) blockedReason() Reason {
 		worst, _ := e.Worst()
 		text.WriteString(displayName(e, worst))
 		next := (*edge)(nil)
-		if worst != nil && worst.machine.state == Waiting {
+		if worst != nil && worst.machine.state == fsm.Waiting {
 			next = worst.node.Blocker()
 		}
 		if next == nil || hop == shownHops-1 {
@@ -48,7 +49,7 @@ func (in *instance) blockedReason() Reason {
 	if others := in.node.Unsatisfied() - 1; others > 0 {
 		fmt.Fprintf(&text, "; and for %d more", others)
 	}
-	return Reason{ReasonWaitsForDependency, text.String()}
+	return fsm.ReasonWaitsForDependency.With(text.String())
 }
 
 // displayName returns the name of worst or, if that is nil, of the program at the end of e.
@@ -79,52 +80,52 @@ func (in *instance) describe() string {
 		return "which is " + m.stateReason.String()
 	}
 	switch m.state {
-	case Stopped:
+	case fsm.Stopped:
 		switch {
-		case m.desired.by.is(ActorOperator):
+		case m.desired.By.Is(fsm.ActorOperator):
 			return "which the operator has stopped"
-		case m.exitReason.Kind != ReasonNone:
+		case m.exitReason.Kind != fsm.ReasonNone:
 			return "which is " + m.stateReason.String()
 		}
 		return "which is stopped"
-	case Waiting:
+	case fsm.Waiting:
 		if m.restartPending {
 			return "which is about to restart"
 		}
 		return "which is itself waiting"
-	case Exited:
+	case fsm.Exited:
 		return "which has exited and stays down: " + m.exitReason.String()
-	case Failed:
+	case fsm.Failed:
 		text := "which failed: " + m.stateReason.String()
 		if t := in.restartTimer; t != nil {
 			text += "; retried at " + in.shownTime(t.Due())
 		}
 		return text
-	case Backoff:
+	case fsm.Backoff:
 		text := "which is in backoff"
 		if t := in.restartTimer; t != nil {
 			text += " until " + in.shownTime(t.Due())
 		}
 		return text + ": " + m.exitReason.String()
-	case Running:
+	case fsm.Running:
 		if in.isOneShot() {
 			return "which has not ended yet"
 		}
 		return "which is running"
-	case Spawning, Starting:
+	case fsm.Spawning, fsm.Starting:
 		if !m.mustEnd() {
 			return "which is starting"
 		}
-	case TearingDown:
+	case fsm.TearingDown:
 		if !m.mustEnd() {
 			return "which has just ended: " + m.exitReason.String()
 		}
 	}
 	switch {
-	case !m.desired.up:
-		return "which is being stopped by " + m.desired.by.String()
+	case !m.desired.Up:
+		return "which is being stopped by " + m.desired.By.String()
 	case m.restartPending:
-		return "which is being restarted " + m.startReason.ofStart()
+		return "which is being restarted " + m.startReason.OfStart()
 	case in.node.Lost():
 		return "which must stop, too"
 	}
@@ -138,12 +139,12 @@ func (in *instance) shownTime(at time.Duration) string {
 
 // lostRequirement returns the reason for which the instance must stop, and the reason of the
 // restart once the requirement is ready again.
-func (in *instance) lostRequirement() (cause, why Reason) {
+func (in *instance) lostRequirement() (cause, why fsm.Reason) {
 	e := in.node.Blocker()
 	worst, _ := e.Worst()
 	name := displayName(e, worst)
-	return Reason{ReasonDependencyLost, name + ", " + in.describeEdge(e, worst)},
-		Reason{ReasonDependencyBack, name + " is ready again"}
+	return fsm.ReasonDependencyLost.With(name + ", " + in.describeEdge(e, worst)),
+		fsm.ReasonDependencyBack.With(name + " is ready again")
 }
 
 // remainingDependents names one dependent that must be down before the instance, and counts the
@@ -163,7 +164,7 @@ func (in *instance) remainingDependents() string {
 func (in *instance) waitsFor() []string {
 	const shown, ends = 5, 6
 	m := &in.machine
-	if m.state != Waiting {
+	if m.state != fsm.Waiting {
 		return nil
 	}
 	var lines []string
@@ -184,7 +185,7 @@ func (in *instance) waitsFor() []string {
 			last, _ = e.Worst()
 			by = e
 			path = append(path, displayName(e, last))
-			if e = nil; last != nil && last.machine.state == Waiting {
+			if e = nil; last != nil && last.machine.state == fsm.Waiting {
 				e = last.node.Blocker()
 			}
 		}

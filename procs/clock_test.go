@@ -6,6 +6,7 @@ import (
 
 	"superd/config"
 	"superd/pidfd"
+	"superd/procs/fsm"
 )
 
 // TestWallClockStepsChangeNothing steps the wall clock by a year, forward and backward, around a
@@ -25,21 +26,21 @@ func TestWallClockStepsChangeNothing(t *testing.T) {
 
 		h.v.StepWall(step)
 		wall := h.v.Wall()
-		if st := in.status(); st.State != Running || st.Uptime < 59*time.Second || st.Uptime > time.Minute || wall.Sub(st.Since) > time.Minute {
+		if st := in.status(); st.State != fsm.Running || st.Uptime < 59*time.Second || st.Uptime > time.Minute || wall.Sub(st.Since) > time.Minute {
 			t.Errorf("after a step of %v: %v, up %v, since %v ago; want running, up a minute", step, st.State, st.Uptime, wall.Sub(st.Since))
 		}
 		first.end(pidfd.Exit{Known: true, Code: 1})
 		h.v.RunFor(50 * time.Millisecond)
 		h.v.StepWall(-step)
-		if st := in.status(); st.State != Backoff || *st.NextStart > 51*time.Millisecond {
+		if st := in.status(); st.State != fsm.Backoff || *st.NextStart > 51*time.Millisecond {
 			t.Errorf("50ms after the crash: %v, next start in %v; want backoff, 50ms", st.State, st.NextStart)
 		}
 		h.v.RunFor(49 * time.Millisecond)
-		if in.machine.state != Backoff {
+		if in.machine.state != fsm.Backoff {
 			t.Errorf("99ms after the crash: %v; want backoff: the delay is 100ms", in.machine.state)
 		}
 		h.v.RunFor(10 * time.Millisecond)
-		if in.machine.state != Running {
+		if in.machine.state != fsm.Running {
 			t.Errorf("109ms after the crash: %v; want running again", in.machine.state)
 		}
 	}

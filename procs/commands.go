@@ -9,6 +9,7 @@ import (
 	"superd/logs"
 	"superd/pidfd"
 	"superd/procs/eventlog"
+	"superd/procs/fsm"
 )
 
 // An Op is an operator's command.
@@ -25,7 +26,7 @@ const (
 type CommandResult struct {
 	Name    string
 	OK      bool
-	State   State
+	State   fsm.State
 	Message string // what happened, as text
 
 	// Why the command is not in the journal: a crash of superd would undo it; nil: it is. OK is
@@ -158,7 +159,7 @@ func (s *Supervisor) liveDependents(restarted []*instance) (found []*instance) {
 			continue
 		}
 		for in := range open[0].node.Dependents() {
-			if !seen[in] && in.machine.desired.up {
+			if !seen[in] && in.machine.desired.Up {
 				seen[in] = true
 				found, open = append(found, in), append(open, in)
 			}
@@ -178,8 +179,8 @@ func (in *instance) isConfigured() bool { return !in.retiring || in.replacement 
 // String returns the command's name: start, stop or restart.
 func (op Op) String() string { return [...]string{"start", "stop", "restart"}[op] }
 
-func (op Op) reason() Reason {
-	return Reason{Kind: [...]ReasonKind{ReasonRequestedStart, ReasonRequestedStop, ReasonRequestedRestart}[op]}
+func (op Op) reason() fsm.Reason {
+	return fsm.Reason{Kind: [...]fsm.ReasonKind{fsm.ReasonRequestedStart, fsm.ReasonRequestedStop, fsm.ReasonRequestedRestart}[op]}
 }
 
 // refusal returns why op is not possible for in at present; empty if it is.
@@ -201,7 +202,7 @@ func (s *Supervisor) refusal(op Op, in *instance) string {
 func (in *instance) noopMessage(op Op) string {
 	switch {
 	case in.retiring, in.quarantine != nil:
-	case op == OpStart && in.machine.state == Running && !in.isOneShot():
+	case op == OpStart && in.machine.state == fsm.Running && !in.isOneShot():
 		return fmt.Sprintf("already running, pid %d", in.run.process.Pid())
 	case op == OpStop && in.machine.state.AtRest():
 		return "already " + in.machine.state.String()
@@ -213,7 +214,7 @@ func (in *instance) noopMessage(op Op) string {
 func (in *instance) command(op Op) {
 	if in.retiring {
 		// The command applies to the replacement
-		in.replacementTarget = &target{op != OpStop, actor(ActorOperator)}
+		in.replacementTarget = &fsm.Target{Up: op != OpStop, By: fsm.By(fsm.ActorOperator)}
 		in.save()
 		return
 	}
@@ -223,12 +224,12 @@ func (in *instance) command(op Op) {
 	}
 	switch op {
 	case OpStart:
-		in.do(func() []Effect { return in.machine.wantUp(actor(ActorOperator), true) })
+		in.do(func() []fsm.Effect { return in.machine.wantUp(fsm.By(fsm.ActorOperator), true) })
 		in.sup.startWithRequirements(in)
 	case OpStop:
-		in.do(func() []Effect { return in.machine.wantDown(actor(ActorOperator)) })
+		in.do(func() []fsm.Effect { return in.machine.wantDown(fsm.By(fsm.ActorOperator)) })
 	case OpRestart:
-		in.do(func() []Effect { return in.machine.wantRestart(actor(ActorOperator), true) })
+		in.do(func() []fsm.Effect { return in.machine.wantRestart(fsm.By(fsm.ActorOperator), true) })
 		in.sup.startWithRequirements(in)
 	}
 }
@@ -237,23 +238,23 @@ func (in *instance) command(op Op) {
 func (in *instance) answerWaiters() {
 	state := in.machine.state
 	switch state {
-	case Stopping, StopPending:
+	case fsm.Stopping, fsm.StopPending:
 		return
-	case Waiting:
+	case fsm.Waiting:
 		// It will start, or the state of its requirements is not known yet
 		if in.conflict != nil || in.isComing() || in.machine.restartPending && !in.node.DependentsDown() || in.sup.pending(in) {
 			return
 		}
-	case Spawning, Starting, Killing, TearingDown:
+	case fsm.Spawning, fsm.Starting, fsm.Killing, fsm.TearingDown:
 		if in.unkillable == "" {
 			return
 		}
 	}
-	mayStop := state == Running && (in.sup.pending(in) || in.machine.mustEnd())
+	mayStop := state == fsm.Running && (in.sup.pending(in) || in.machine.mustEnd())
 	waiters := in.waiters
 	in.waiters = nil
 	for _, w := range waiters {
-		if in.retiring && w.op != OpStop || in.isOneShot() && w.op != OpStop && state == Running {
+		if in.retiring && w.op != OpStop || in.isOneShot() && w.op != OpStop && state == fsm.Running {
 			// The waiter waits for the replacement, or for the end of a one-shot
 			in.waiters = append(in.waiters, w)
 			continue
@@ -267,10 +268,10 @@ func (in *instance) answerWaiters() {
 		case OpStop:
 			ok = state.AtRest()
 		default:
-			ok = state == Running || state == Exited || in.awaitsSchedule() && in.machine.outcome == RunEndedDone
+			ok = state == fsm.Running || state == fsm.Exited || in.awaitsSchedule() && in.machine.outcome == fsm.RunEndedDone
 		}
 		message := in.reason()
-		if state == Running {
+		if state == fsm.Running {
 			message = fmt.Sprintf("running, pid %d", in.run.process.Pid())
 		}
 		w.done(CommandResult{OK: ok, State: state, Message: message})
@@ -300,9 +301,9 @@ func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]CommandResult
 				outcome.OK = true
 				outcome.Message = fmt.Sprintf("%s sent to process %d", signalName(sig), pid)
 				s.log.Info("signal sent", "instance", in.name, "pid", pid, "signal", signalName(sig),
-					"by", actor(ActorOperator).String())
+					"by", fsm.By(fsm.ActorOperator).String())
 				in.record(because(byOperator(eventlog.Event{Kind: eventlog.Command}),
-					Reason{ReasonRequestedSignal, signalName(sig)}))
+					fsm.ReasonRequestedSignal.With(signalName(sig))))
 			}
 		}
 		outcomes = append(outcomes, outcome)
@@ -315,7 +316,7 @@ func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]CommandResult
 func (s *Supervisor) noInstanceResults(found selection) []CommandResult {
 	var outcomes []CommandResult
 	for _, name := range found.empty {
-		outcomes = append(outcomes, CommandResult{Name: name, State: Stopped, Message: s.noInstancesText(name)})
+		outcomes = append(outcomes, CommandResult{Name: name, State: fsm.Stopped, Message: s.noInstancesText(name)})
 	}
 	return outcomes
 }

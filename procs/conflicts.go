@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"superd/config"
+	"superd/procs/fsm"
 )
 
 // An instance must not start before each conflicting instance is removed. An instance without a
@@ -94,7 +95,7 @@ func (in *instance) releaseLogFiles() {
 // used if another instance still owns the new log file.
 func (in *instance) replace(program *config.Program) {
 	desired := in.machine.desired
-	in.retire(actor(ActorReload))
+	in.retire(fsm.By(fsm.ActorReload))
 	in.replacement, in.replacementTarget = program, &desired
 	in.relink()
 	in.save()

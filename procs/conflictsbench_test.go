@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"superd/config"
+	"superd/procs/fsm"
 )
 
 // BenchmarkConflicts starts a superd with programs that name their log files, then replaces all of
@@ -29,13 +30,13 @@ func BenchmarkConflicts(b *testing.B) {
 				b.StopTimer()
 				v, s := quickSupervisor(before)
 				s.Start(func() {})
-				for s.counts[Running] < n && v.Step() {
+				for s.counts[fsm.Running] < n && v.Step() {
 				}
 				b.StartTimer()
 				s.compareAndApply(after)
-				for (s.counts[Running] < n || len(s.instances) > n) && v.Step() {
+				for (s.counts[fsm.Running] < n || len(s.instances) > n) && v.Step() {
 				}
-				if s.counts[Running] != n {
+				if s.counts[fsm.Running] != n {
 					b.Fatal(s.counts)
 				}
 			}

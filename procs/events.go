@@ -7,6 +7,7 @@ import (
 
 	"superd/pidfd"
 	"superd/procs/eventlog"
+	"superd/procs/fsm"
 )
 
 // outputLines is how many of the last lines of a failed run are recorded.
@@ -25,14 +26,14 @@ func (s *Supervisor) record(e eventlog.Event) {
 }
 
 // because returns e with the reason r.
-func because(e eventlog.Event, r Reason) eventlog.Event {
+func because(e eventlog.Event, r fsm.Reason) eventlog.Event {
 	e.Reason, e.ReasonKind = r.String(), r.Kind.String()
 	return e
 }
 
 // byOperator returns e with the operator as its actor.
 func byOperator(e eventlog.Event) eventlog.Event {
-	by := actor(ActorOperator)
+	by := fsm.By(fsm.ActorOperator)
 	e.By, e.ByKind = by.String(), by.Kind.String()
 	return e
 }
@@ -47,8 +48,8 @@ func (in *instance) record(e eventlog.Event) {
 }
 
 // recordState records a change of the shown state, and the SIGKILL of a stop.
-func (in *instance) recordState(from State) {
-	if to := in.machine.state; from.String() == to.String() && to != Killing {
+func (in *instance) recordState(from fsm.State) {
+	if to := in.machine.state; from.String() == to.String() && to != fsm.Killing {
 		return
 	}
 	e := eventlog.Event{Kind: eventlog.State, From: from.String(), State: in.machine.state.String()}
@@ -71,12 +72,12 @@ func (in *instance) recordStart() {
 	why := in.machine.startReason
 	in.record(eventlog.Event{
 		Kind: eventlog.Start, Pid: in.run.process.Pid(),
-		Reason: why.ofStart(), ReasonKind: why.Kind.String(),
+		Reason: why.OfStart(), ReasonKind: why.Kind.String(),
 	})
 }
 
 // recordNoStart records a start that failed, with the output of its hooks.
-func (in *instance) recordNoStart(r *run, reason Reason) {
+func (in *instance) recordNoStart(r *run, reason fsm.Reason) {
 	in.record(because(eventlog.Event{Kind: eventlog.NoStart}, reason))
 	if r.hadProcess {
 		in.recordOutput()
@@ -108,8 +109,8 @@ func (in *instance) recordExit(r *run, pid int, exit pidfd.Exit, ran time.Durati
 	}
 	success := exit.Known && exit.Signal == 0 && slices.Contains(r.program.SuccessExitCodes, exit.Code)
 	switch m := &in.machine; {
-	case m.state == Starting, (m.state == Running || m.state == StopPending) && !success,
-		m.failureReason.Kind != ReasonNone:
+	case m.state == fsm.Starting, (m.state == fsm.Running || m.state == fsm.StopPending) && !success,
+		m.failureReason.Kind != fsm.ReasonNone:
 		in.recordOutput()
 	}
 }

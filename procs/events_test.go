@@ -11,6 +11,7 @@ import (
 	"superd/config"
 	"superd/pidfd"
 	"superd/procs/eventlog"
+	"superd/procs/fsm"
 )
 
 // TestEventsOfALife starts a program, crashes it, starts it again and stops it: each event is
@@ -88,7 +89,7 @@ func TestEventsOfALife(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("recorded:\n%q\nwant:\n%q", got, want)
 	}
-	if diagnoses, err := h.sup.Why([]string{"web"}); err != nil || len(diagnoses) != 1 || diagnoses[0].WantedUp || !diagnoses[0].WantedBy.is(ActorOperator) {
+	if diagnoses, err := h.sup.Why([]string{"web"}); err != nil || len(diagnoses) != 1 || diagnoses[0].WantedUp || !diagnoses[0].WantedBy.Is(fsm.ActorOperator) {
 		t.Errorf("Why: %+v, %v; want web, stopped by the operator", diagnoses, err)
 	}
 }

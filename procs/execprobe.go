@@ -12,6 +12,7 @@ import (
 	"superd/config"
 	"superd/loop"
 	"superd/pidfd"
+	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/probe"
 )
@@ -334,7 +335,7 @@ func (s *execProbe) markUnkillable(why string) {
 	in := s.in
 	in.ownProblems().probeUnkillable = why
 	in.sup.log.Error("check is unkillable", "instance", in.name, "reason", in.probeUnkillable)
-	if r := in.run; r != nil && r.teardown == nil && in.machine.state == TearingDown {
+	if r := in.run; r != nil && r.teardown == nil && in.machine.state == fsm.TearingDown {
 		in.markUnkillable(in.probeUnkillable) // the end of the run waits for it
 	}
 }

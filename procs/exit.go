@@ -3,6 +3,7 @@ package procs
 import (
 	"fmt"
 	"superd/config"
+	"superd/procs/fsm"
 	"superd/procs/host"
 	"time"
 
@@ -49,27 +50,27 @@ func (in *instance) reap(r *run, process host.Process) {
 	} else if in.onRunEnd != nil {
 		in.onRunEnd()
 	}
-	note := Reason{}
+	note := fsm.Reason{}
 	if kills := in.tree.OOMKills(); kills > int(r.oomKills) {
-		note = Reason{ReasonOutOfMemory, "out of memory: the kernel killed one of its processes"}
+		note = fsm.ReasonOutOfMemory.With("out of memory: the kernel killed one of its processes")
 		if exit.Signal == unix.SIGKILL {
 			note.Detail = "out of memory: the kernel killed it"
 		}
 		if limit := r.program.Limits.Memory; limit != nil {
-			note = note.and(fmt.Sprintf(" (its limit is %d bytes)", *limit))
+			note = note.And(fmt.Sprintf(" (its limit is %d bytes)", *limit))
 		}
 	}
-	if note.Kind == ReasonNone && in.exitNote.Kind != ReasonNone {
-		note, in.exitNote = in.exitNote, Reason{}
+	if note.Kind == fsm.ReasonNone && in.exitNote.Kind != fsm.ReasonNone {
+		note, in.exitNote = in.exitNote, fsm.Reason{}
 	}
-	r.exitedEarly = exit.Success() && ran < earlyExitTime && !in.isOneShot() && (before == Running || before == Starting)
-	in.do(func() []Effect { return in.machine.exited(now, exit, ran, stable, note, in.hasLeftovers(r)) })
+	r.exitedEarly = exit.Success() && ran < earlyExitTime && !in.isOneShot() && (before == fsm.Running || before == fsm.Starting)
+	in.do(func() []fsm.Effect { return in.machine.exited(now, exit, ran, stable, note, in.hasLeftovers(r)) })
 	// There is no teardown, which would find the leftover processes
 	if r.exitedEarly && r.program.KillMode == config.KillProcess {
 		in.checkBackground()
 	}
 	attrs := []any{"pid", pid, "exit", exit.String(), "ran", roundDuration(ran)}
-	if before == Stopping || before == Killing {
+	if before == fsm.Stopping || before == fsm.Killing {
 		in.sup.log.Info("program stopped", append([]any{"instance", in.name}, attrs...)...)
 		return
 	}
@@ -133,11 +134,11 @@ func (in *instance) awaitDrained() {
 func (in *instance) logFailure(message string, attrs ...any) {
 	attrs = append([]any{"instance", in.name}, attrs...)
 	switch m := &in.machine; {
-	case m.state == Backoff:
+	case m.state == fsm.Backoff:
 		in.sup.log.Warn(message, append(attrs, "restart_in", roundDuration(m.delay))...)
-	case m.outcome == RunEndedRetry:
+	case m.outcome == fsm.RunEndedRetry:
 		in.sup.log.Warn(message, attrs...)
-	case m.outcome == RunEndedFinal || m.outcome == RunEndedStartLimit:
+	case m.outcome == fsm.RunEndedFinal || m.outcome == fsm.RunEndedStartLimit:
 		in.sup.log.Error(message, append(attrs, "reason", m.stateReason.String())...)
 	default:
 		in.sup.log.Info(message, attrs...)

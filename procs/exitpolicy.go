@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"superd/config"
+	"superd/procs/fsm"
 )
 
 // checkExitPolicy ends superd if the configuration says so for this instance, which stays down by
@@ -13,11 +14,11 @@ func (s *Supervisor) checkExitPolicy(in *instance) {
 	switch when := s.config.Superd.ExitWhen; {
 	case s.shutdown != nil || s.endDecided:
 	case in.program.Essential:
-		s.endWith(in, Reason{ReasonEssentialEnded,
-			fmt.Sprintf("%s is essential and stays down: %s", in.name, in.machine.stateReason)})
-	case when == config.ExitAnyFailed && in.machine.state == Failed:
-		s.endWith(in, Reason{ReasonAnyFailed,
-			fmt.Sprintf("exit_when = %q and %s failed: %s", when, in.name, in.machine.stateReason)})
+		s.endWith(in, fsm.ReasonEssentialEnded.With(
+			fmt.Sprintf("%s is essential and stays down: %s", in.name, in.machine.stateReason)))
+	case when == config.ExitAnyFailed && in.machine.state == fsm.Failed:
+		s.endWith(in, fsm.ReasonAnyFailed.With(
+			fmt.Sprintf("exit_when = %q and %s failed: %s", when, in.name, in.machine.stateReason)))
 	}
 }
 
@@ -34,7 +35,7 @@ func (s *Supervisor) endIfAnyFailed() {
 
 // endWith begins a shutdown with the exit status of the instance, after the turn's other work. The
 // first call decides.
-func (s *Supervisor) endWith(in *instance, why Reason) {
+func (s *Supervisor) endWith(in *instance, why fsm.Reason) {
 	s.endDecided = true
 	s.exitStatus = in.exitStatus()
 	s.scope.Post(func() {
@@ -55,8 +56,8 @@ func (s *Supervisor) endIfAllEnded() {
 		s.endPosted = false
 		if s.shutdown == nil && !s.endDecided && s.allEnded() {
 			s.exitStatus = s.firstFailureStatus()
-			s.beginShutdown(Reason{ReasonAllEnded,
-				fmt.Sprintf("exit_when = %q and all programs have ended", config.ExitAllExited)}, 0)
+			s.beginShutdown(fsm.ReasonAllEnded.With(
+				fmt.Sprintf("exit_when = %q and all programs have ended", config.ExitAllExited)), 0)
 		}
 	})
 }
@@ -74,7 +75,7 @@ func (s *Supervisor) firstFailureStatus() int {
 // none.
 func (s *Supervisor) firstFailed() (first *instance) {
 	for _, in := range s.instances {
-		if in.machine.state == Failed && in.restartTimer == nil && (first == nil || in.sinceAt < first.sinceAt) {
+		if in.machine.state == fsm.Failed && in.restartTimer == nil && (first == nil || in.sinceAt < first.sinceAt) {
 			first = in
 		}
 	}
@@ -85,14 +86,14 @@ func (s *Supervisor) firstFailed() (first *instance) {
 // counts as ended if its blocker is down. Before the first start nothing has ended. A retiring
 // instance counts as live, as it may block another one.
 func (s *Supervisor) allEnded() bool {
-	if !s.anyStarted || s.counts[Stopped]+s.counts[Exited]+s.counts[Failed]+s.counts[Waiting] < len(s.instances)-int(s.loggers) || len(s.reconcileQueue) > 0 {
+	if !s.anyStarted || s.counts[fsm.Stopped]+s.counts[fsm.Exited]+s.counts[fsm.Failed]+s.counts[fsm.Waiting] < len(s.instances)-int(s.loggers) || len(s.reconcileQueue) > 0 {
 		return false
 	}
 	return !slices.ContainsFunc(s.instances, func(in *instance) bool {
 		if in.isLogger() {
 			return false // the shutdown ends it
 		}
-		return !in.machine.state.AtRest() && in.machine.state != Waiting || in.restartTimer != nil || in.retiring || in.machine.state == Waiting && in.isComing() || in.awaitsSchedule()
+		return !in.machine.state.AtRest() && in.machine.state != fsm.Waiting || in.restartTimer != nil || in.retiring || in.machine.state == fsm.Waiting && in.isComing() || in.awaitsSchedule()
 	})
 }
 
@@ -100,7 +101,7 @@ func (s *Supervisor) allEnded() bool {
 // number of the signal; 1 if it could not be started or its exit is unknown.
 func (in *instance) exitStatus() int {
 	switch e := in.lastExit; {
-	case in.machine.notStarted || e == nil || !e.Known, in.machine.state == Failed && e.Signal == "" && e.Code == 0:
+	case in.machine.notStarted || e == nil || !e.Known, in.machine.state == fsm.Failed && e.Signal == "" && e.Code == 0:
 		return 1
 	case e.Signal != "":
 		return 128 + e.signal

@@ -11,6 +11,7 @@ import (
 	"superd/config"
 	"superd/loop"
 	"superd/pidfd"
+	"superd/procs/fsm"
 	"superd/procs/journal"
 	"superd/procs/notify"
 )
@@ -115,7 +116,7 @@ func TestEssentialBeforeShutdown(t *testing.T) {
 	main := h.mainOf("main")
 	in := h.sup.byName["main"]
 	main.end(pidfd.Exit{Known: true, Code: 3})
-	for in.machine.state != Failed {
+	for in.machine.state != fsm.Failed {
 		h.v.Step()
 	}
 	h.sup.Shutdown("SIGTERM")
@@ -150,7 +151,7 @@ func TestAllExited(t *testing.T) {
 			h.mainOf("job").end(exitZero)
 			h.mainOf("web").end(exitThree)
 			h.v.RunFor(20 * time.Millisecond)
-			if state := h.sup.byName["web"].machine.state; state != Backoff {
+			if state := h.sup.byName["web"].machine.state; state != fsm.Backoff {
 				t.Fatalf("web is %v, want backoff", state)
 			}
 			h.mustCommand(t, OpStop, "web")
@@ -158,7 +159,7 @@ func TestAllExited(t *testing.T) {
 		{"the last one is restarted", conf(web), func(t *testing.T, h *history) { h.mustCommand(t, OpRestart, "web") }, false, 0},
 		{"the last one is stopped and started", conf(web), func(t *testing.T, h *history) {
 			h.mustCommand(t, OpStop, "web")
-			for h.sup.byName["web"].machine.state != Stopped {
+			for h.sup.byName["web"].machine.state != fsm.Stopped {
 				h.v.Step()
 			}
 			h.mustCommand(t, OpStart, "web")
@@ -174,7 +175,7 @@ func TestAllExited(t *testing.T) {
 			old := h.sup.byName["web"]
 			h.sup.compareAndApply(conf(job))
 			h.sup.compareAndApply(conf(web, job))
-			for old.machine.state != Stopped {
+			for old.machine.state != fsm.Stopped {
 				h.v.Step()
 			}
 			if h.sup.allEnded() { // its last output may still be drained

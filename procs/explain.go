@@ -9,6 +9,7 @@ import (
 	"superd/config"
 	"superd/logs"
 	"superd/procs/eventlog"
+	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/probe"
 )
@@ -17,15 +18,15 @@ import (
 // of it.
 type Diagnosis struct {
 	Name           string
-	State          State
+	State          fsm.State
 	Now            time.Time // in the time zone of shown times
 	Since          time.Time
-	Reason         Reason     // why the state is what it is
-	Kind           ReasonKind // kind of the reason in a [Status]
-	Pid            int        // 0 without a main process
+	Reason         fsm.Reason     // why the state is what it is
+	Kind           fsm.ReasonKind // kind of the reason in a [Status]
+	Pid            int            // 0 without a main process
 	Uptime         time.Duration
 	WantedUp       bool
-	WantedBy       Actor
+	WantedBy       fsm.Actor
 	RestartPending bool // it restarts when it is down
 	Removed        bool // it is no longer configured
 	Replaced       bool // it is replaced by a new definition of its name when it is down
@@ -83,7 +84,7 @@ func (in *instance) diagnosis() Diagnosis {
 	d := Diagnosis{
 		Name: in.name, State: m.state, Now: in.sup.loop.Wall(), Since: st.Since,
 		Reason: m.stateReason, Kind: st.ReasonKind, Pid: st.Pid, Uptime: st.Uptime,
-		WantedUp: m.desired.up, WantedBy: m.desired.by, RestartPending: in.restartsWhenDown(), Removed: in.retiring, Replaced: in.replacement != nil,
+		WantedUp: m.desired.Up, WantedBy: m.desired.By, RestartPending: in.restartsWhenDown(), Removed: in.retiring, Replaced: in.replacement != nil,
 		WaitsFor: in.waitsFor(), Stage: in.stage(), StatusText: st.StatusText, Unkillable: in.unkillable, NoOutput: in.noOutput, NoCgroup: in.tree.Lack(), Unattributed: in.unattributed(),
 		NextStart: st.NextStart, RestartAttempts: m.restartAttempts, Restarts: m.restarts, StartLimitHit: m.startLimitHit,
 		Backoff: in.program.Backoff, Limit: in.program.StartLimit,
@@ -108,7 +109,7 @@ func (in *instance) diagnosis() Diagnosis {
 			d.Failures++
 		}
 	}
-	if r := in.run; r != nil && r.stopDeadline > now && m.state == Stopping {
+	if r := in.run; r != nil && r.stopDeadline > now && m.state == fsm.Stopping {
 		d.KillIn = new(r.stopDeadline - now)
 	}
 	return d
@@ -118,10 +119,10 @@ func (in *instance) diagnosis() Diagnosis {
 func (in *instance) restartsWhenDown() bool {
 	m := &in.machine
 	switch m.state {
-	case Stopping, Killing:
-		return m.desired.up && m.failureReason.Kind == ReasonNone && !in.node.Lost()
-	case TearingDown:
-		return m.desired.up && m.outcome == RunEndedRestart && !in.node.Lost()
+	case fsm.Stopping, fsm.Killing:
+		return m.desired.Up && m.failureReason.Kind == fsm.ReasonNone && !in.node.Lost()
+	case fsm.TearingDown:
+		return m.desired.Up && m.outcome == fsm.RunEndedRestart && !in.node.Lost()
 	}
 	return m.restartPending && !in.node.Lost()
 }
@@ -190,11 +191,11 @@ func (d *Diagnosis) Explain(events []eventlog.Event) string {
 // verb returns the state as a verb before a time.
 func (d *Diagnosis) verb() string {
 	switch d.State {
-	case Running:
+	case fsm.Running:
 		return fmt.Sprintf("is running with pid %d since", d.Pid)
-	case Backoff:
+	case fsm.Backoff:
 		return "is in backoff since"
-	case Failed, Exited:
+	case fsm.Failed, fsm.Exited:
 		return d.State.String() + " at"
 	}
 	return "is " + d.State.String() + " since"
@@ -206,13 +207,13 @@ func (d *Diagnosis) explainTarget(printf func(string, ...any)) {
 		printf("The configuration has a new definition of this name, which replaces it when it is down.")
 	case d.Removed:
 		printf("It is no longer in the configuration and is removed when it is down.")
-	case d.WantedBy.Kind == ActorNone:
+	case d.WantedBy.Kind == fsm.ActorNone:
 		printf("It is not wanted up: `superd ctl start %s` starts it.", d.Name)
 	case d.WantedUp && d.RestartPending:
 		printf("It is wanted up by %s and restarts as soon as it is down.", d.WantedBy)
 	case d.WantedUp:
 		printf("It is wanted up by %s.", d.WantedBy)
-	case d.WantedBy.is(ActorOperator):
+	case d.WantedBy.Is(fsm.ActorOperator):
 		printf("It is wanted down by %s and stays so until `superd ctl start %s`.", d.WantedBy, d.Name)
 	default:
 		printf("It is wanted down by %s.", d.WantedBy)
@@ -242,13 +243,13 @@ func (d *Diagnosis) explainNext(printf func(string, ...any)) {
 	switch {
 	case !d.NextRun.IsZero():
 		printf("Its schedule is %q: next run at %s, in %s.", d.Schedule, d.clock(d.NextRun.Round(time.Second)), coarseDuration(*d.NextStart))
-	case d.Schedule != "" && d.State == Waiting && d.NextStart == nil:
+	case d.Schedule != "" && d.State == fsm.Waiting && d.NextStart == nil:
 		printf("Its schedule is %q.", d.Schedule)
-	case d.NextStart != nil && d.State == Failed:
+	case d.NextStart != nil && d.State == fsm.Failed:
 		printf("Next start in %s, then every %s.", coarseDuration(*d.NextStart), durationText(d.Limit.RetryAfter))
 	case d.NextStart != nil:
 		printf("Next start in %s, after %s in a row; delays grow to at most %s.", coarseDuration(*d.NextStart), plural(d.RestartAttempts, "failure"), maxDelayText(d.Backoff))
-	case d.WantedUp && (d.State == Exited || d.State == Failed):
+	case d.WantedUp && (d.State == fsm.Exited || d.State == fsm.Failed):
 		printf("No further start is due: `superd ctl start %s` starts it.", d.Name)
 	}
 	switch {

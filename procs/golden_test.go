@@ -3,7 +3,6 @@ package procs
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"os"
@@ -16,47 +15,10 @@ import (
 	"superd/config"
 	"superd/pidfd"
 	"superd/procs/eventlog"
+	"superd/procs/fsm"
 	"superd/procs/schedule"
 	"superd/tests/golden"
 )
-
-const apiPage = "../docs/api.md"
-
-// TestNames: each value has the name in the golden file, a unique one.
-func TestNames(t *testing.T) {
-	var b strings.Builder
-	section := func(title string, names []string, optional func(i int) bool, more func(i int) string) {
-		fmt.Fprintf(&b, "%s\n", title)
-		for i, name := range names {
-			switch {
-			case name == "" && optional(i):
-				continue
-			case name == "":
-				t.Errorf("%s: value %d has no name", title, i)
-			case slices.Index(names, name) != i:
-				t.Errorf("%s: %q is the name of two values", title, name)
-			}
-			fmt.Fprintf(&b, "  %-24s%s\n", name, more(i))
-		}
-	}
-	none := func(i int) bool { return i == 0 }
-	section("states in the journal, and as they are shown", stateNames[:],
-		func(int) bool { return false }, func(i int) string { return State(i).String() })
-	section("outcomes", outcomeNames[:],
-		func(i int) bool { return Event(i) < RunEndedRetry || Event(i) > RunEndedWait }, func(int) string { return "" })
-	section("actors", actorNames[:], none, func(i int) string { return Actor{ActorKind(i), "web"}.String() })
-	section("reasons", reasonNames[:], none, func(i int) string { return Reason{ReasonKind(i), "…"}.String() })
-	page, err := os.ReadFile(apiPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range reasonNames[1:] {
-		if !strings.Contains(string(page), "`"+name+"`") {
-			t.Errorf("%s does not have the kind of reason %q", apiPage, name)
-		}
-	}
-	golden.Check(t, "names.txt", regexp.MustCompile(` +\n`).ReplaceAllString(b.String(), "\n"))
-}
 
 // withoutVariables returns text without what varies with the simulation and the time zone: times,
 // ids, pids and names in the descriptor store.
@@ -138,14 +100,14 @@ func TestGoldenRecords(t *testing.T) {
 	h.v.RunFor(50 * time.Millisecond)
 
 	var b strings.Builder
-	states := map[State]bool{}
+	states := map[fsm.State]bool{}
 	for _, in := range h.sup.instances {
 		states[in.machine.state] = true
 		b.WriteString(recordText(t, instanceKey(in.name), in.saved()))
 	}
-	for state := range stateCount {
+	for state := range fsm.StateCount {
 		if !states[state] {
-			t.Errorf("no instance is %s", stateNames[state])
+			t.Errorf("no instance is %s", state.Name())
 		}
 	}
 	b.WriteString(recordText(t, superdKey, h.sup.savedSelf()))

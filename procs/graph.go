@@ -1,6 +1,9 @@
 package procs
 
-import "superd/procs/deps"
+import (
+	"superd/procs/deps"
+	"superd/procs/fsm"
+)
 
 // A node is the place of an instance in the dependency graph.
 type node = deps.Node[*instance]
@@ -19,7 +22,7 @@ func (graphOwner) Changed(in *instance) { in.enqueue() }
 
 // DependentsDown implements [deps.Owner]. It enqueues an instance that may wait for that.
 func (graphOwner) DependentsDown(in *instance) {
-	if in.machine.state == StopPending || in.machine.state == Waiting {
+	if in.machine.state == fsm.StopPending || in.machine.state == fsm.Waiting {
 		in.enqueue()
 	}
 }
@@ -28,30 +31,30 @@ func (graphOwner) DependentsDown(in *instance) {
 func (in *instance) availability() deps.Availability {
 	m := &in.machine
 	switch m.state {
-	case Running:
+	case fsm.Running:
 		if in.isOneShot() {
 			return deps.Coming
 		}
 		return deps.Up
-	case Exited:
+	case fsm.Exited:
 		if in.isOneShot() {
 			return deps.Up
 		}
-	case Backoff:
+	case fsm.Backoff:
 		return deps.Paused
-	case Spawning, Starting, StopPending, Stopping, Killing:
+	case fsm.Spawning, fsm.Starting, fsm.StopPending, fsm.Stopping, fsm.Killing:
 		if !m.mustEnd() {
 			return deps.Coming
 		}
-	case TearingDown:
+	case fsm.TearingDown:
 		switch {
 		case m.mustEnd(): // see below
-		case m.outcome == RunEndedRetry:
+		case m.outcome == fsm.RunEndedRetry:
 			return deps.Paused
-		case m.outcome == RunEndedRestart, m.outcome == RunEndedDone && in.isOneShot():
+		case m.outcome == fsm.RunEndedRestart, m.outcome == fsm.RunEndedDone && in.isOneShot():
 			return deps.Coming
 		}
-	case Waiting:
+	case fsm.Waiting:
 		switch {
 		case m.mustEnd(): // see below
 		case in.node.Blocked(), m.awaitsSchedule():
@@ -62,7 +65,7 @@ func (in *instance) availability() deps.Availability {
 	default:
 		return deps.Down
 	}
-	if m.mustEnd() && m.desired.up && !in.node.Stopped() && !m.awaitsSchedule() && in.unkillable == "" && !in.retiring {
+	if m.mustEnd() && m.desired.Up && !in.node.Stopped() && !m.awaitsSchedule() && in.unkillable == "" && !in.retiring {
 		return deps.Returning
 	}
 	return deps.Down
@@ -78,9 +81,9 @@ func (in *instance) isComing() bool {
 func (in *instance) dependencyStatus() deps.Status {
 	m := &in.machine
 	s := deps.Status{Availability: in.availability(), Alive: in.run != nil && in.unkillable == ""}
-	s.BlocksOrdered = m.desired.up && s.Availability != deps.Up && !m.state.AtRest()
-	explicit := m.desired.by.is(ActorOperator) || m.desired.by.Kind == ActorShutdown
-	s.Startable = !m.desired.up && !explicit && !in.retiring && in.quarantine == nil
+	s.BlocksOrdered = m.desired.Up && s.Availability != deps.Up && !m.state.AtRest()
+	explicit := m.desired.By.Is(fsm.ActorOperator) || m.desired.By.Kind == fsm.ActorShutdown
+	s.Startable = !m.desired.Up && !explicit && !in.retiring && in.quarantine == nil
 	s.Stopping = s.Alive && m.mustEnd()
 	return s
 }

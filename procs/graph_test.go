@@ -7,6 +7,7 @@ import (
 
 	"superd/config"
 	"superd/loop"
+	"superd/procs/fsm"
 	"superd/procs/notify"
 )
 
@@ -39,7 +40,7 @@ func TestLongWaitChainIsShortened(t *testing.T) {
 	s.Command(OpStop, []string{"p000000"}, false, func([]CommandResult) {})
 	runFor(v, time.Second)
 	last := s.instances[len(s.instances)-1]
-	if last.machine.state != Waiting {
+	if last.machine.state != fsm.Waiting {
 		t.Fatalf("%s is %s, want it waiting", last.name, last.machine.state)
 	}
 	lines := last.waitsFor()
@@ -84,16 +85,16 @@ func TestOrderingHoldsForSimultaneousStarts(t *testing.T) {
 			v, s := quickSupervisor(tt.base)
 			s.Start(func() {})
 			tt.ask(t, s)
-			for app := s.byName["app"]; app.machine.state != Spawning; {
+			for app := s.byName["app"]; app.machine.state != fsm.Spawning; {
 				if !v.Step() {
 					t.Fatalf("app is %s: %s", app.machine.state, app.reason())
 				}
 			}
-			if web := s.byName["web"].machine.state; web != Running {
+			if web := s.byName["web"].machine.state; web != fsm.Running {
 				t.Errorf("app is being started while web is %s", web)
 			}
 			runFor(v, time.Second)
-			if s.counts[Running] != len(s.instances) {
+			if s.counts[fsm.Running] != len(s.instances) {
 				t.Errorf("%s; want all running", s.summary())
 			}
 		})
@@ -116,7 +117,7 @@ func TestReloadReversesDependency(t *testing.T) {
 	s.compareAndApply(namedPrograms(func(*config.Program) {}, "web"))
 	s.compareAndApply(namedPrograms(requires("db", "web"), "db", "web"))
 	runFor(v, time.Second)
-	if s.counts[Running] != 2 || len(s.instances) != 2 {
+	if s.counts[fsm.Running] != 2 || len(s.instances) != 2 {
 		t.Errorf("%s; want both running", s.summary())
 	}
 	if s.byName["db"].node.HasDependents() {

@@ -11,6 +11,7 @@ import (
 	"superd/logs"
 	"superd/loop"
 	"superd/pidfd"
+	"superd/procs/fsm"
 	"superd/procs/host"
 )
 
@@ -147,10 +148,10 @@ func BenchmarkOrder(b *testing.B) {
 					v, s := quickSupervisor(c)
 					ended := false
 					s.Start(func() { ended = true })
-					for s.counts[Running] < n && v.Step() {
+					for s.counts[fsm.Running] < n && v.Step() {
 					}
-					if s.counts[Running] < n {
-						b.Fatalf("%d of %d run", s.counts[Running], n)
+					if s.counts[fsm.Running] < n {
+						b.Fatalf("%d of %d run", s.counts[fsm.Running], n)
 					}
 					s.Shutdown("the benchmark")
 					for !ended && v.Step() {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/procs/fsm"
 )
 
 // TestHungHookIsReported: a pre_start hook hangs in a file system before its fork. Its own failure
@@ -19,19 +20,19 @@ func TestHungHookIsReported(t *testing.T) {
 	in := h.sup.byName["web"]
 	const hook = "pre_start /hook db: open executable /sim"
 	steps := []struct {
-		state State
+		state fsm.State
 		after time.Duration
 		says  string
 	}{
-		{Spawning, 29 * time.Second, hook},
-		{Backoff, time.Second + 50*time.Millisecond, hook + ": no answer within start_timeout 30s"},
-		{Spawning, 29 * time.Second, "an earlier start, which hangs in " + hook},
-		{Backoff, time.Second + 100*time.Millisecond, "an earlier start still hangs in " + hook},
+		{fsm.Spawning, 29 * time.Second, hook},
+		{fsm.Backoff, time.Second + 50*time.Millisecond, hook + ": no answer within start_timeout 30s"},
+		{fsm.Spawning, 29 * time.Second, "an earlier start, which hangs in " + hook},
+		{fsm.Backoff, time.Second + 100*time.Millisecond, "an earlier start still hangs in " + hook},
 	}
 	for _, want := range steps {
 		h.v.RunFor(want.after)
 		if in.machine.state != want.state || !strings.Contains(in.reason(), want.says) {
-			t.Errorf("state %v, reason %q; want %v, %q", stateNames[in.machine.state], in.reason(), stateNames[want.state], want.says)
+			t.Errorf("state %v, reason %q; want %v, %q", in.machine.state.Name(), in.reason(), want.state.Name(), want.says)
 		}
 	}
 	if d := in.diagnosis(); d.HangsIn != hook {
@@ -39,7 +40,7 @@ func TestHungHookIsReported(t *testing.T) {
 	}
 	h.kernel.mix.spawnHangs = 0
 	h.v.RunFor(2 * time.Hour) // the file system answers
-	if d := in.diagnosis(); in.machine.state != Running || d.HangsIn != "" {
+	if d := in.diagnosis(); in.machine.state != fsm.Running || d.HangsIn != "" {
 		t.Errorf("in the end %v, hangs in %q; want running", in.machine.state, d.HangsIn)
 	}
 }
@@ -54,7 +55,7 @@ func TestQueueTimeDoesNotCountForHook(t *testing.T) {
 		h.kernel.mix.slowSpawn, h.kernel.mix.hookTime = 29*time.Second, 29*time.Second
 		h.mustCommand(t, OpStart, "web")
 		h.v.RunFor(2 * time.Minute)
-		if in := h.sup.byName["web"]; in.machine.state != Running || in.machine.restartAttempts > 0 {
+		if in := h.sup.byName["web"]; in.machine.state != fsm.Running || in.machine.restartAttempts > 0 {
 			t.Errorf("seed %d: %v, %s, want running at once", seed, in.machine.state, in.reason())
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"superd/config"
 	"superd/logs"
 	"superd/loop"
+	"superd/procs/fsm"
 	"superd/procs/host"
 )
 
@@ -49,7 +50,7 @@ type instance struct {
 	// Definition of the instance that replaces this one; nil without one
 	replacement *config.Program
 	// Desired state of the replacement; nil: none set by the operator
-	replacementTarget *target
+	replacementTarget *fsm.Target
 	// Must be removed before the start; nil without a conflict
 	conflict *instance
 	// Instances that this one blocks by a conflict; some may be removed or have another conflict by
@@ -68,12 +69,12 @@ type instance struct {
 
 // problems holds diagnostics that are rarely set; it is allocated on first use.
 type problems struct {
-	unkillable      string   // describes the processes that SIGKILL did not end
-	hangsIn         string   // stage in which the last cancelled worker hangs
-	probeUnkillable string   // describes the processes of a check that SIGKILL did not end
-	noOutput        string   // why its output is not captured; empty if it is
-	exitNote        Reason   // what else is known about the end of its run
-	mainPidLog      logLimit // bounds the log lines about MAINPID=
+	unkillable      string     // describes the processes that SIGKILL did not end
+	hangsIn         string     // stage in which the last cancelled worker hangs
+	probeUnkillable string     // describes the processes of a check that SIGKILL did not end
+	noOutput        string     // why its output is not captured; empty if it is
+	exitNote        fsm.Reason // what else is known about the end of its run
+	mainPidLog      logLimit   // bounds the log lines about MAINPID=
 }
 
 // noProblems is shared by all instances without problems: most of them. It is never changed.
@@ -103,7 +104,7 @@ func (s *Supervisor) newInstance(name string, program, runProgram *config.Progra
 	}
 	in.machine.node = &in.node
 	in.scope.Open(s.scope)
-	s.counts[Stopped]++
+	s.counts[fsm.Stopped]++
 	s.outputs += fifosOf(program)
 	s.loggers += one(in.isLogger())
 	o := s.logOptions(name, program)
@@ -188,7 +189,7 @@ func (s *Supervisor) logOptions(instance string, p *config.Program) logs.Options
 }
 
 // do makes a step of the machine, performs its effects and notifies the observers.
-func (in *instance) do(step func() []Effect) {
+func (in *instance) do(step func() []fsm.Effect) {
 	before := in.machine.state
 	for _, effect := range step() {
 		in.perform(effect)
@@ -196,18 +197,18 @@ func (in *instance) do(step func() []Effect) {
 	after := in.machine.state
 	in.sup.counts[before]--
 	in.sup.counts[after]++
-	if r := in.run; r != nil && r.readiness != nil && after != Starting {
+	if r := in.run; r != nil && r.readiness != nil && after != fsm.Starting {
 		r.readiness.end()
 	}
-	if r := in.run; r != nil && r.monitor != nil && after != Running {
+	if r := in.run; r != nil && r.monitor != nil && after != fsm.Running {
 		r.monitor.end()
 	}
 	in.updateSchedule()
 	in.recordSkipped()
-	if after == Waiting {
+	if after == fsm.Waiting {
 		in.machine.stateReason = in.waitReason()
 	}
-	if before.String() != after.String() || after == Spawning {
+	if before.String() != after.String() || after == fsm.Spawning {
 		in.sinceAt = in.sup.loop.Now()
 	}
 	if before != after {
@@ -217,7 +218,7 @@ func (in *instance) do(step func() []Effect) {
 	}
 	in.save()
 	in.publish()
-	if m := &in.machine; before != after && in.hasEdges() || after == Waiting && in.node.Ordered() || m.desired.up && in.node.CanStart() {
+	if m := &in.machine; before != after && in.hasEdges() || after == fsm.Waiting && in.node.Ordered() || m.desired.Up && in.node.CanStart() {
 		in.enqueue()
 	}
 	in.answerWaiters()
@@ -225,52 +226,52 @@ func (in *instance) do(step func() []Effect) {
 	if before != after && in.staysDown() {
 		in.sup.checkExitPolicy(in)
 	}
-	if after.AtRest() || after == Waiting {
+	if after.AtRest() || after == fsm.Waiting {
 		in.sup.atRest(in)
 	}
 }
 
-func (in *instance) perform(effect Effect) {
+func (in *instance) perform(effect fsm.Effect) {
 	switch effect {
-	case Spawn:
+	case fsm.Spawn:
 		if !in.sup.anyStarted {
 			in.sup.anyStarted = true
 			in.sup.saveSelf()
 		}
 		in.spawn()
-	case AwaitReady:
+	case fsm.AwaitReady:
 		// The fork may have taken long, so the time-out begins now
 		in.awaitReady(in.sup.loop.Now() + in.run.program.StartTimeout)
-	case StartMonitoring:
+	case fsm.StartMonitoring:
 		in.startMonitoring()
-	case CancelSpawn:
+	case fsm.CancelSpawn:
 		// Its result is a step of its own, after this one
 		run := in.run
 		run.scope.Post(func() { in.cancelSpawn(run) })
-	case Teardown:
+	case fsm.Teardown:
 		in.tearDown()
-	case SignalStop:
+	case fsm.SignalStop:
 		in.signalStop()
-	case SignalAbort:
+	case fsm.SignalAbort:
 		in.sendStop(unix.SIGABRT)
-	case SignalKill:
+	case fsm.SignalKill:
 		in.signalKill()
-	case ArmStop:
+	case fsm.ArmStop:
 		in.armStop(in.run.program.StopTimeout)
-	case ArmKill:
+	case fsm.ArmKill:
 		in.run.killTimer.Stop() // of an earlier main process
 		in.run.killTimer = in.run.mainScope.After(host.KillPause, func() { in.do(in.machine.killTimeout) })
-	case ReportUnkillable:
+	case fsm.ReportUnkillable:
 		if in.run.endAwaited() {
-			in.perform(ArmKill)
+			in.perform(fsm.ArmKill)
 			return
 		}
 		in.reportUnkillable(in.run.process.Pid())
-	case EndRun:
+	case fsm.EndRun:
 		in.endRun()
-	case ArmRestart:
+	case fsm.ArmRestart:
 		in.armRestart(in.machine.delay)
-	case Disarm:
+	case fsm.Disarm:
 		if in.restartTimer != nil {
 			in.restartTimer.Stop()
 			in.restartTimer = nil
@@ -280,7 +281,7 @@ func (in *instance) perform(effect Effect) {
 
 // staysDown reports whether the instance ended by itself and is not restarted.
 func (in *instance) staysDown() bool {
-	return in.machine.state == Exited || in.machine.state == Failed && in.restartTimer == nil
+	return in.machine.state == fsm.Exited || in.machine.state == fsm.Failed && in.restartTimer == nil
 }
 
 // armStop arms StopTimeout. A timeout that is negative, or a hurried shutdown, means at once.
@@ -311,15 +312,15 @@ func (in *instance) reason() string {
 }
 
 // shownReason returns the reason of the state and, in the text, what happens at the moment.
-func (in *instance) shownReason() (kind ReasonKind, text string) {
+func (in *instance) shownReason() (kind fsm.ReasonKind, text string) {
 	if in.unkillable != "" {
-		return ReasonUnkillable, in.unkillable
+		return fsm.ReasonUnkillable, in.unkillable
 	}
 	r, more := in.machine.stateReason, ""
 	switch stage := in.stage(); {
 	case in.awaitsSchedule():
 		r, more = in.waitReason(), "; "+in.nextRunText()
-	case in.machine.state == Waiting:
+	case in.machine.state == fsm.Waiting:
 		r = in.blockedReason()
 	case stage != "":
 		more = ": " + stage
@@ -331,7 +332,7 @@ func (in *instance) shownReason() (kind ReasonKind, text string) {
 func (in *instance) stage() string {
 	switch r := in.run; {
 	case r == nil:
-	case in.machine.state == StopPending:
+	case in.machine.state == fsm.StopPending:
 		return "waits until " + in.remainingDependents() + " down"
 	case r.teardown != nil:
 		return r.teardown.stage()
@@ -343,9 +344,9 @@ func (in *instance) stage() string {
 		return r.pending.Stage()
 	case r.readiness != nil:
 		return "not ready yet: " + r.readiness.stage()
-	case r.ownStopTimer != nil && in.machine.state == Running:
+	case r.ownStopTimer != nil && in.machine.state == fsm.Running:
 		return "it is about to exit (STOPPING=1)"
-	case r.reloadTimer != nil && in.machine.state == Running:
+	case r.reloadTimer != nil && in.machine.state == fsm.Running:
 		return "it reloads its configuration (RELOADING=1)"
 	case r.monitor != nil && r.monitor.healthy() != nil && !*r.monitor.healthy():
 		return r.monitor.unhealthyReason()

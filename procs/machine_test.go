@@ -11,6 +11,7 @@ import (
 	"superd/config"
 	"superd/pidfd"
 	"superd/procs/deps"
+	"superd/procs/fsm"
 	"superd/procs/host"
 )
 
@@ -63,14 +64,14 @@ func TestFailedStartNotWanted(t *testing.T) {
 	m := testMachine(func(p *config.Program) {
 		p.StartLimit = config.StartLimit{Failures: 2, Within: time.Minute}
 	})
-	m.wantUp(actor(ActorConfiguration), false)
-	m.wantRestart(actor(ActorReload), false)
-	m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, host.FaultProgram, false)
-	if m.state != Spawning {
+	m.wantUp(fsm.By(fsm.ActorConfiguration), false)
+	m.wantRestart(fsm.By(fsm.ActorReload), false)
+	m.spawnFailed(0, fsm.ReasonStartFailed.With("no such file"), host.FaultProgram, false)
+	if m.state != fsm.Spawning {
 		t.Fatalf("state %v, want starting, by the second request", m.state)
 	}
-	m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, host.FaultProgram, false)
-	if m.state != Backoff {
+	m.spawnFailed(0, fsm.ReasonStartFailed.With("no such file"), host.FaultProgram, false)
+	if m.state != fsm.Backoff {
 		t.Errorf("after the first failure: %v, %s; want backoff", m.state, m.stateReason)
 	}
 }
@@ -80,25 +81,25 @@ func TestRestartPolicy(t *testing.T) {
 		name    string
 		restart config.Restart
 		exit    pidfd.Exit
-		want    State
+		want    fsm.State
 	}{
-		{"always restarts after success", config.RestartAlways, exitZero, Backoff},
-		{"always restarts after failure", config.RestartAlways, exitThree, Backoff},
-		{"always restarts after a signal", config.RestartAlways, exitKill, Backoff},
-		{"on-failure stays down after success", config.RestartOnFailure, exitZero, Exited},
-		{"on-failure restarts after failure", config.RestartOnFailure, exitThree, Backoff},
-		{"on-failure restarts after a signal", config.RestartOnFailure, exitKill, Backoff},
-		{"on-failure restarts after an unknown exit", config.RestartOnFailure, exitUnknown, Backoff},
-		{"never is exited after success", config.RestartNever, exitZero, Exited},
-		{"never is failed after failure", config.RestartNever, exitThree, Failed},
-		{"never is failed after an unknown exit", config.RestartNever, exitUnknown, Failed},
+		{"always restarts after success", config.RestartAlways, exitZero, fsm.Backoff},
+		{"always restarts after failure", config.RestartAlways, exitThree, fsm.Backoff},
+		{"always restarts after a signal", config.RestartAlways, exitKill, fsm.Backoff},
+		{"on-failure stays down after success", config.RestartOnFailure, exitZero, fsm.Exited},
+		{"on-failure restarts after failure", config.RestartOnFailure, exitThree, fsm.Backoff},
+		{"on-failure restarts after a signal", config.RestartOnFailure, exitKill, fsm.Backoff},
+		{"on-failure restarts after an unknown exit", config.RestartOnFailure, exitUnknown, fsm.Backoff},
+		{"never is exited after success", config.RestartNever, exitZero, fsm.Exited},
+		{"never is failed after failure", config.RestartNever, exitThree, fsm.Failed},
+		{"never is failed after an unknown exit", config.RestartNever, exitUnknown, fsm.Failed},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m := testMachine(func(p *config.Program) { p.Restart = tt.restart })
-			m.wantUp(actor(ActorConfiguration), false)
+			m.wantUp(fsm.By(fsm.ActorConfiguration), false)
 			m.spawned(true)
-			m.exited(time.Second, tt.exit, time.Millisecond, time.Millisecond, Reason{}, false)
+			m.exited(time.Second, tt.exit, time.Millisecond, time.Millisecond, fsm.Reason{}, false)
 			if m.state != tt.want {
 				t.Errorf("after %v with restart = %v: state %v, want %v", tt.exit, tt.restart, m.state, tt.want)
 			}
@@ -108,10 +109,10 @@ func TestRestartPolicy(t *testing.T) {
 
 func TestBackoffGrowsAndResets(t *testing.T) {
 	m := testMachine(nil)
-	m.wantUp(actor(ActorConfiguration), false)
+	m.wantUp(fsm.By(fsm.ActorConfiguration), false)
 	crash := func(ran time.Duration) time.Duration {
 		m.spawned(true)
-		m.exited(time.Hour, exitThree, ran, ran, Reason{}, false)
+		m.exited(time.Hour, exitThree, ran, ran, fsm.Reason{}, false)
 		delay := m.delay
 		m.restartDue()
 		return delay
@@ -133,7 +134,7 @@ func TestBackoffGrowsAndResets(t *testing.T) {
 	if m.restarts != 27 {
 		t.Errorf("restarts = %d, want 27", m.restarts)
 	}
-	m.wantRestart(actor(ActorOperator), true)
+	m.wantRestart(fsm.By(fsm.ActorOperator), true)
 	if m.restarts != 0 || m.restartAttempts != 0 {
 		t.Errorf("after the operator's restart: %d restarts, %d attempts; want none", m.restarts, m.restartAttempts)
 	}
@@ -156,12 +157,12 @@ func TestStartLimit(t *testing.T) {
 		m := testMachine(func(p *config.Program) {
 			p.StartLimit = config.StartLimit{Failures: 3, Within: time.Minute, RetryAfter: retry}
 		})
-		m.wantUp(actor(ActorConfiguration), false)
+		m.wantUp(fsm.By(fsm.ActorConfiguration), false)
 		return m
 	}
 	fail := func(m *machine, at time.Duration) {
 		m.spawned(true)
-		m.exited(at, exitThree, time.Millisecond, time.Millisecond, Reason{}, false)
+		m.exited(at, exitThree, time.Millisecond, time.Millisecond, fsm.Reason{}, false)
 	}
 	t.Run("start limit, then a slow retry", func(t *testing.T) {
 		m := limited(10 * time.Minute)
@@ -171,12 +172,12 @@ func TestStartLimit(t *testing.T) {
 				m.restartDue()
 			}
 		}
-		if m.state != Failed || m.delay != 10*time.Minute || !strings.Contains(m.stateReason.String(), "start limit hit: 3 failures") {
+		if m.state != fsm.Failed || m.delay != 10*time.Minute || !strings.Contains(m.stateReason.String(), "start limit hit: 3 failures") {
 			t.Fatalf("after 3 failures: %v, delay %v, %q; want failed, 10m", m.state, m.delay, m.stateReason)
 		}
 		m.restartDue()
 		fail(m, time.Hour)
-		if m.state != Failed {
+		if m.state != fsm.Failed {
 			t.Errorf("a slow retry that fails: %v, want failed at once", m.state)
 		}
 	})
@@ -184,7 +185,7 @@ func TestStartLimit(t *testing.T) {
 		m := limited(0)
 		for i := range 10 {
 			fail(m, time.Duration(i)*31*time.Second)
-			if m.state != Backoff {
+			if m.state != fsm.Backoff {
 				t.Fatalf("failure %d, 31s after the last: %v, want backoff", i+1, m.state)
 			}
 			m.restartDue()
@@ -193,20 +194,20 @@ func TestStartLimit(t *testing.T) {
 	t.Run("without retry_after it stays failed", func(t *testing.T) {
 		m := limited(0)
 		for range 3 {
-			m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, host.FaultProgram, false)
-			if m.state == Backoff {
+			m.spawnFailed(0, fsm.ReasonStartFailed.With("no such file"), host.FaultProgram, false)
+			if m.state == fsm.Backoff {
 				m.restartDue()
 			}
 		}
-		if effects := rules[Spawning][RunEndedFinal].effects; m.state != Failed || slices.Contains(effects, ArmRestart) {
+		if effects := rules[fsm.Spawning][fsm.RunEndedFinal].Effects; m.state != fsm.Failed || slices.Contains(effects, fsm.ArmRestart) {
 			t.Errorf("state %v, effects %v; want failed without a timer", m.state, effects)
 		}
 	})
 	t.Run("a resource shortage never counts", func(t *testing.T) {
 		m := limited(0)
 		for range 100 {
-			m.spawnFailed(0, Reason{ReasonShortage, "no processes left"}, host.FaultResource, false)
-			if m.state != Backoff {
+			m.spawnFailed(0, fsm.ReasonShortage.With("no processes left"), host.FaultResource, false)
+			if m.state != fsm.Backoff {
 				t.Fatalf("state %v, want backoff", m.state)
 			}
 			m.restartDue()
@@ -215,14 +216,14 @@ func TestStartLimit(t *testing.T) {
 	t.Run("the operator's start resets the limit", func(t *testing.T) {
 		m := limited(0)
 		for range 3 {
-			m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, host.FaultProgram, false)
-			if m.state == Backoff {
+			m.spawnFailed(0, fsm.ReasonStartFailed.With("no such file"), host.FaultProgram, false)
+			if m.state == fsm.Backoff {
 				m.restartDue()
 			}
 		}
-		m.wantUp(actor(ActorOperator), true)
-		m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, host.FaultProgram, false)
-		if m.state != Backoff {
+		m.wantUp(fsm.By(fsm.ActorOperator), true)
+		m.spawnFailed(0, fsm.ReasonStartFailed.With("no such file"), host.FaultProgram, false)
+		if m.state != fsm.Backoff {
 			t.Errorf("first failure after the operator's start: %v, want backoff", m.state)
 		}
 	})
@@ -232,34 +233,34 @@ func TestTargetChangesDuringSpawn(t *testing.T) {
 	tests := []struct {
 		name   string
 		do     func(*machine)
-		result func(*machine) []Effect
-		want   State
+		result func(*machine) []fsm.Effect
+		want   fsm.State
 	}{
-		{"stop, then it spawned", func(m *machine) { m.wantDown(actor(ActorOperator)) }, spawned, Stopping},
-		{"stop, then it was cancelled", func(m *machine) { m.wantDown(actor(ActorOperator)) }, func(m *machine) []Effect { return m.spawnCanceled(false) }, Stopped},
-		{"stop, then it failed", func(m *machine) { m.wantDown(actor(ActorOperator)) },
-			func(m *machine) []Effect {
-				return m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, host.FaultProgram, false)
-			}, Stopped},
-		{"restart, then it spawned", func(m *machine) { m.wantRestart(actor(ActorOperator), true) }, spawned, Stopping},
-		{"restart, then it was cancelled", func(m *machine) { m.wantRestart(actor(ActorOperator), true) }, func(m *machine) []Effect { return m.spawnCanceled(false) }, Spawning},
+		{"stop, then it spawned", func(m *machine) { m.wantDown(fsm.By(fsm.ActorOperator)) }, spawned, fsm.Stopping},
+		{"stop, then it was cancelled", func(m *machine) { m.wantDown(fsm.By(fsm.ActorOperator)) }, func(m *machine) []fsm.Effect { return m.spawnCanceled(false) }, fsm.Stopped},
+		{"stop, then it failed", func(m *machine) { m.wantDown(fsm.By(fsm.ActorOperator)) },
+			func(m *machine) []fsm.Effect {
+				return m.spawnFailed(0, fsm.ReasonStartFailed.With("no such file"), host.FaultProgram, false)
+			}, fsm.Stopped},
+		{"restart, then it spawned", func(m *machine) { m.wantRestart(fsm.By(fsm.ActorOperator), true) }, spawned, fsm.Stopping},
+		{"restart, then it was cancelled", func(m *machine) { m.wantRestart(fsm.By(fsm.ActorOperator), true) }, func(m *machine) []fsm.Effect { return m.spawnCanceled(false) }, fsm.Spawning},
 		{"stop and start, then it spawned",
-			func(m *machine) { m.wantDown(actor(ActorOperator)); m.wantUp(actor(ActorOperator), true) }, spawned, Running},
+			func(m *machine) { m.wantDown(fsm.By(fsm.ActorOperator)); m.wantUp(fsm.By(fsm.ActorOperator), true) }, spawned, fsm.Running},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m := testMachine(nil)
-			m.wantUp(actor(ActorConfiguration), false)
+			m.wantUp(fsm.By(fsm.ActorConfiguration), false)
 			tt.do(m)
 			tt.result(m)
 			if m.state != tt.want {
-				t.Errorf("state %v, want %v", stateNames[m.state], stateNames[tt.want])
+				t.Errorf("state %v, want %v", m.state.Name(), tt.want.Name())
 			}
 		})
 	}
 }
 
-func spawned(m *machine) []Effect { return m.spawned(true) }
+func spawned(m *machine) []fsm.Effect { return m.spawned(true) }
 
 // TestStarting: transitions of a program that is not ready, or that fails its checks.
 func TestStarting(t *testing.T) {
@@ -268,47 +269,47 @@ func TestStarting(t *testing.T) {
 		name    string
 		program func(p *config.Program)
 		steps   func(m *machine)
-		want    State
+		want    fsm.State
 		cause   string
 	}{
-		{"ready", nil, func(m *machine) { m.ready(time.Second) }, Running, "started by the configuration; ready after 1s"},
+		{"ready", nil, func(m *machine) { m.ready(time.Second) }, fsm.Running, "started by the configuration; ready after 1s"},
 		{"success before readiness is a failure", func(p *config.Program) { p.Restart = config.RestartOnFailure },
-			func(m *machine) { m.exited(0, exitZero, time.Second, 0, Reason{}, false) }, Backoff, "exit status 0 after 1s, before it was ready"},
+			func(m *machine) { m.exited(0, exitZero, time.Second, 0, fsm.Reason{}, false) }, fsm.Backoff, "exit status 0 after 1s, before it was ready"},
 		{"success before readiness is a failure without a restart, too", func(p *config.Program) { p.Restart = config.RestartNever },
-			func(m *machine) { m.exited(0, exitZero, time.Second, 0, Reason{}, false) }, Failed, `exit status 0 after 1s, before it was ready; restart = "never"`},
+			func(m *machine) { m.exited(0, exitZero, time.Second, 0, fsm.Reason{}, false) }, fsm.Failed, `exit status 0 after 1s, before it was ready; restart = "never"`},
 		{"a start that takes too long backs off", nil, func(m *machine) {
-			m.failRun(StartTimeout, Reason{ReasonStartTimeout, "not ready after 30s"})
-			m.exited(0, exitKill, time.Second, 0, Reason{}, false)
-		}, Backoff, "not ready after 30s; ended by the stop signal (killed by SIGKILL after 1s)"},
+			m.failRun(fsm.StartTimeout, fsm.ReasonStartTimeout.With("not ready after 30s"))
+			m.exited(0, exitKill, time.Second, 0, fsm.Reason{}, false)
+		}, fsm.Backoff, "not ready after 30s; ended by the stop signal (killed by SIGKILL after 1s)"},
 		{"a teardown comes before the backoff", nil, func(m *machine) {
-			m.failRun(StartTimeout, Reason{ReasonStartTimeout, "not ready after 30s"})
-			m.exited(0, exitKill, time.Second, 0, Reason{}, true)
-		}, TearingDown, "not ready after 30s; ended by the stop signal (killed by SIGKILL after 1s)"},
+			m.failRun(fsm.StartTimeout, fsm.ReasonStartTimeout.With("not ready after 30s"))
+			m.exited(0, exitKill, time.Second, 0, fsm.Reason{}, true)
+		}, fsm.TearingDown, "not ready after 30s; ended by the stop signal (killed by SIGKILL after 1s)"},
 		{"a start that takes too long counts for the start limit", func(p *config.Program) { p.StartLimit = limit }, func(m *machine) {
-			m.failRun(StartTimeout, Reason{ReasonStartTimeout, "not ready after 30s"})
-			m.exited(0, exitKill, time.Second, 0, Reason{}, false)
-		}, Failed, "not ready after 30s; ended by the stop signal (killed by SIGKILL after 1s); start limit hit: 1 failure within 1m; retry_after = 0: not retried"},
+			m.failRun(fsm.StartTimeout, fsm.ReasonStartTimeout.With("not ready after 30s"))
+			m.exited(0, exitKill, time.Second, 0, fsm.Reason{}, false)
+		}, fsm.Failed, "not ready after 30s; ended by the stop signal (killed by SIGKILL after 1s); start limit hit: 1 failure within 1m; retry_after = 0: not retried"},
 		{"it does not count if down is desired by then", func(p *config.Program) { p.StartLimit = limit }, func(m *machine) {
-			m.failRun(StartTimeout, Reason{ReasonStartTimeout, "not ready after 30s"})
-			m.wantDown(actor(ActorOperator))
-			m.exited(0, exitKill, time.Second, 0, Reason{}, false)
-		}, Stopped, "stopped by the operator: not ready after 30s; ended by the stop signal (killed by SIGKILL after 1s)"},
+			m.failRun(fsm.StartTimeout, fsm.ReasonStartTimeout.With("not ready after 30s"))
+			m.wantDown(fsm.By(fsm.ActorOperator))
+			m.exited(0, exitKill, time.Second, 0, fsm.Reason{}, false)
+		}, fsm.Stopped, "stopped by the operator: not ready after 30s; ended by the stop signal (killed by SIGKILL after 1s)"},
 		{"a start by the operator needs no backoff", func(p *config.Program) { p.StartLimit = limit }, func(m *machine) {
-			m.failRun(StartTimeout, Reason{ReasonStartTimeout, "not ready after 30s"})
-			m.wantUp(actor(ActorOperator), true)
-			m.exited(0, exitKill, time.Second, 0, Reason{}, false)
-		}, Spawning, "started by the operator"},
+			m.failRun(fsm.StartTimeout, fsm.ReasonStartTimeout.With("not ready after 30s"))
+			m.wantUp(fsm.By(fsm.ActorOperator), true)
+			m.exited(0, exitKill, time.Second, 0, fsm.Reason{}, false)
+		}, fsm.Spawning, "started by the operator"},
 		{"a watchdog time-out backs off", nil, func(m *machine) {
 			m.ready(time.Second)
-			m.failRun(WatchdogTimeout, Reason{ReasonWatchdogTimeout, "no word"})
+			m.failRun(fsm.WatchdogTimeout, fsm.ReasonWatchdogTimeout.With("no word"))
 			m.stopTimeout()
-			m.exited(0, exitKill, time.Second, 0, Reason{}, false)
-		}, Backoff, "no word; killed after stop_timeout 10s (killed by SIGKILL after 1s)"},
+			m.exited(0, exitKill, time.Second, 0, fsm.Reason{}, false)
+		}, fsm.Backoff, "no word; killed after stop_timeout 10s (killed by SIGKILL after 1s)"},
 		{"an unhealthy program backs off", nil, func(m *machine) {
 			m.ready(time.Second)
-			m.failRun(HealthFailed, Reason{ReasonUnhealthy, "unhealthy"})
-			m.exited(0, exitZero, time.Second, 0, Reason{}, false)
-		}, Backoff, "unhealthy; ended by the stop signal (exit status 0 after 1s)"},
+			m.failRun(fsm.HealthFailed, fsm.ReasonUnhealthy.With("unhealthy"))
+			m.exited(0, exitZero, time.Second, 0, fsm.Reason{}, false)
+		}, fsm.Backoff, "unhealthy; ended by the stop signal (exit status 0 after 1s)"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -317,14 +318,14 @@ func TestStarting(t *testing.T) {
 					tt.program(p)
 				}
 			})
-			m.wantUp(actor(ActorConfiguration), false)
+			m.wantUp(fsm.By(fsm.ActorConfiguration), false)
 			m.spawned(false)
-			if m.state != Starting {
-				t.Fatalf("state after the spawn: %s", stateNames[m.state])
+			if m.state != fsm.Starting {
+				t.Fatalf("state after the spawn: %s", m.state.Name())
 			}
 			tt.steps(m)
-			if m.state != tt.want || m.stateReason.String() != tt.cause || m.failureReason.Kind != ReasonNone && tt.want != TearingDown {
-				t.Errorf("state %s, reason %q, failure reason %q; want %s, %q", stateNames[m.state], m.stateReason, m.failureReason, stateNames[tt.want], tt.cause)
+			if m.state != tt.want || m.stateReason.String() != tt.cause || m.failureReason.Kind != fsm.ReasonNone && tt.want != fsm.TearingDown {
+				t.Errorf("state %s, reason %q, failure reason %q; want %s, %q", m.state.Name(), m.stateReason, m.failureReason, tt.want.Name(), tt.cause)
 			}
 		})
 	}
@@ -333,11 +334,11 @@ func TestStarting(t *testing.T) {
 // TestBackoffGrowsWithoutReadiness: only a run that was ready resets the backoff.
 func TestBackoffGrowsWithoutReadiness(t *testing.T) {
 	m := testMachine(func(*config.Program) {})
-	m.wantUp(actor(ActorConfiguration), false)
+	m.wantUp(fsm.By(fsm.ActorConfiguration), false)
 	for i := range 3 {
 		m.spawned(false)
-		m.failRun(StartTimeout, Reason{ReasonStartTimeout, "not ready after 30s"})
-		m.exited(0, exitKill, time.Hour, 0, Reason{}, false)
+		m.failRun(fsm.StartTimeout, fsm.ReasonStartTimeout.With("not ready after 30s"))
+		m.exited(0, exitKill, time.Hour, 0, fsm.Reason{}, false)
 		if m.restartAttempts != i+1 {
 			t.Fatalf("attempts %d after %d", m.restartAttempts, i+1)
 		}
@@ -345,7 +346,7 @@ func TestBackoffGrowsWithoutReadiness(t *testing.T) {
 	}
 	m.spawned(false)
 	m.ready(time.Second)
-	m.exited(0, exitKill, time.Hour, time.Hour-time.Second, Reason{}, false)
+	m.exited(0, exitKill, time.Hour, time.Hour-time.Second, fsm.Reason{}, false)
 	if m.restartAttempts != 1 {
 		t.Errorf("attempts %d after a run that was ready for an hour", m.restartAttempts)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/procs/fsm"
 )
 
 // TestMemoryOfQuietPrograms bounds the live heap of an idle program: its definition, instance and
@@ -33,7 +34,7 @@ func TestMemoryOfQuietPrograms(t *testing.T) {
 	v, s := quickSupervisor(c)
 	s.Start(func() {})
 	v.RunFor(time.Minute)
-	if n := s.counts[Running]; n != programs {
+	if n := s.counts[fsm.Running]; n != programs {
 		t.Fatalf("%d programs run, want %d", n, programs)
 	}
 	all := liveHeap() - before

@@ -8,6 +8,7 @@ import (
 	"superd/config"
 	"superd/loop"
 	"superd/procs/eventlog"
+	"superd/procs/fsm"
 	"superd/procs/probe"
 )
 
@@ -125,19 +126,19 @@ func (m *monitor) applyResult(result probe.Result) {
 	}
 	healthy, known := m.health.Healthy()
 	if result.Outcome == probe.Failed && known && !healthy && m.run.program.Health.Action == config.HealthRestart {
-		reason := Reason{ReasonUnhealthy, m.unhealthyReason()}
-		in.do(func() []Effect { return in.machine.failRun(HealthFailed, reason) })
+		reason := fsm.ReasonUnhealthy.With(m.unhealthyReason())
+		in.do(func() []fsm.Effect { return in.machine.failRun(fsm.HealthFailed, reason) })
 	}
 }
 
 // recordHealth logs and records that the program has become healthy or unhealthy.
 func (m *monitor) recordHealth() {
 	in := m.in
-	e, why := eventlog.Event{Kind: eventlog.Health, State: eventlog.Healthy}, Reason{ReasonHealthy, m.what}
+	e, why := eventlog.Event{Kind: eventlog.Health, State: eventlog.Healthy}, fsm.ReasonHealthy.With(m.what)
 	if *m.healthy() {
 		in.sup.log.Info("program healthy", "instance", in.name, "check", m.what)
 	} else {
-		e.State, why = eventlog.Unhealthy, Reason{ReasonUnhealthy, m.unhealthyReason()}
+		e.State, why = eventlog.Unhealthy, fsm.ReasonUnhealthy.With(m.unhealthyReason())
 		in.sup.log.Warn("program unhealthy", "instance", in.name, "reason", m.unhealthyReason())
 	}
 	in.record(because(e, why))
@@ -193,8 +194,8 @@ func (m *monitor) watchdogTimeout() {
 func (m *monitor) watchdogFired(reason string) {
 	in := m.in
 	in.sup.log.Warn("watchdog", "instance", in.name, "pid", m.run.process.Pid(), "reason", reason)
-	why := Reason{ReasonWatchdogTimeout, reason}
-	in.do(func() []Effect { return in.machine.failRun(WatchdogTimeout, why) })
+	why := fsm.ReasonWatchdogTimeout.With(reason)
+	in.do(func() []fsm.Effect { return in.machine.failRun(fsm.WatchdogTimeout, why) })
 }
 
 // A savedHealth is the health of a run in the journal.

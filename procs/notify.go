@@ -15,6 +15,7 @@ import (
 	"superd/config"
 	"superd/loop"
 	"superd/pidfd"
+	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/notify"
 )
@@ -196,7 +197,7 @@ func (in *instance) onNotify(r *run, m notify.Message) (mustSave bool) {
 		r.ownNotifyState().watchdogPeriod, mustSave = m.WatchdogPeriod, true
 		in.watchdogPing(r)
 	}
-	if m.Reloading && (in.machine.state == Running || in.machine.state == StopPending) {
+	if m.Reloading && (in.machine.state == fsm.Running || in.machine.state == fsm.StopPending) {
 		in.beginProgramReload(r, now+r.program.StartTimeout)
 		mustSave = true
 	}
@@ -204,7 +205,7 @@ func (in *instance) onNotify(r *run, m notify.Message) (mustSave bool) {
 		in.extend(r, now+m.ExtendTimeout)
 		mustSave = true
 	}
-	if m.Stopping && in.machine.state == Running && r.ownStopTimer == nil {
+	if m.Stopping && in.machine.state == fsm.Running && r.ownStopTimer == nil {
 		in.beginOwnStop(r, now+r.program.StopTimeout)
 		mustSave = true
 	}
@@ -215,7 +216,7 @@ func (in *instance) onNotify(r *run, m notify.Message) (mustSave bool) {
 		in.save()
 	}
 	switch state := in.machine.state; {
-	case m.Ready && state == Starting && r.readiness != nil && r.program.Ready != nil && r.program.Ready.Notify:
+	case m.Ready && state == fsm.Starting && r.readiness != nil && r.program.Ready != nil && r.program.Ready.Notify:
 		r.readiness.becameReady()
 		return true
 	case m.Ready && r.reloadTimer != nil:
@@ -256,11 +257,11 @@ func (in *instance) endProgramReload(r *run) {
 // runs at until.
 func (in *instance) beginOwnStop(r *run, until time.Duration) {
 	r.ownNotifyState().ownStopTimer = r.mainScope.After(max(until-in.sup.loop.Now(), 0), func() {
-		if in.machine.state == Running {
-			reason := Reason{ReasonExitTimeout,
+		if in.machine.state == fsm.Running {
+			reason := fsm.ReasonExitTimeout.With(
 				fmt.Sprintf("it sent STOPPING=1 and has not exited for %s",
-					durationText(r.program.StopTimeout))}
-			in.do(func() []Effect { return in.machine.failRun(HealthFailed, reason) })
+					durationText(r.program.StopTimeout)))
+			in.do(func() []fsm.Effect { return in.machine.failRun(fsm.HealthFailed, reason) })
 		}
 	})
 	in.watchdogPing(r)
@@ -276,14 +277,14 @@ func (in *instance) extend(r *run, until time.Duration) {
 		}
 	}
 	switch in.machine.state {
-	case Starting:
+	case fsm.Starting:
 		if r.readiness != nil {
 			r.readiness.extend(until)
 		}
-	case Running:
+	case fsm.Running:
 		extendTimer(r.reloadTimer)
 		extendTimer(r.ownStopTimer)
-	case Stopping:
+	case fsm.Stopping:
 		if until = min(until, r.stopLimit); until > r.stopDeadline && !in.sup.inHurry() {
 			r.stopDeadline = until
 			r.stopTimer.Reset(until - now)
@@ -340,11 +341,11 @@ func (in *instance) logMain(level slog.Level, message string, attrs ...any) {
 // The stop signal may reach it twice, once through its group.
 func (in *instance) signalNewMain() {
 	switch in.machine.state {
-	case Stopping:
+	case fsm.Stopping:
 		in.signalStop()
-	case Killing:
+	case fsm.Killing:
 		in.clearUnkillable()
 		in.signalKill()
-		in.perform(ArmKill)
+		in.perform(fsm.ArmKill)
 	}
 }

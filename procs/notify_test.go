@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/procs/fsm"
 	"superd/procs/notify"
 )
 
@@ -39,7 +40,7 @@ func TestJournalStalls(t *testing.T) {
 		h.v.RunFor(10 * time.Minute)
 		resume()
 		h.v.RunFor(10 * time.Minute)
-		if in.machine.state != Running || h.mainOf("web") != p {
+		if in.machine.state != fsm.Running || h.mainOf("web") != p {
 			t.Fatalf("%v: %s, want running", in.machine.state, in.reason())
 		}
 		resume = h.journal.stall()
@@ -48,7 +49,7 @@ func TestJournalStalls(t *testing.T) {
 		h.v.RunFor(10 * time.Minute)
 		resume()
 		h.v.RunFor(2 * time.Minute)
-		if in.machine.state != Failed {
+		if in.machine.state != fsm.Failed {
 			t.Errorf("%v: %s, want failed: it sent nothing", in.machine.state, in.reason())
 		}
 	})
@@ -59,7 +60,7 @@ func TestJournalStalls(t *testing.T) {
 		h.v.RunFor(10 * time.Minute)
 		resume()
 		h.v.RunFor(time.Second)
-		if in.machine.state != Running {
+		if in.machine.state != fsm.Running {
 			t.Errorf("%v: %s, want running", in.machine.state, in.reason())
 		}
 	})
@@ -69,7 +70,7 @@ func TestJournalStalls(t *testing.T) {
 		h.v.RunFor(10 * time.Minute)
 		resume()
 		h.v.RunFor(time.Minute)
-		if in.machine.state != Failed {
+		if in.machine.state != fsm.Failed {
 			t.Errorf("%v: %s, want failed", in.machine.state, in.reason())
 		}
 	})
@@ -80,7 +81,7 @@ func TestJournalStalls(t *testing.T) {
 		})
 		wantRunning := func(what string) {
 			t.Helper()
-			if in.machine.state != Running || h.mainOf("web") != p {
+			if in.machine.state != fsm.Running || h.mainOf("web") != p {
 				t.Fatalf("%s, %v: %s, want running", what, in.machine.state, in.reason())
 			}
 		}
@@ -101,7 +102,7 @@ func TestJournalStalls(t *testing.T) {
 		wantRunning("healthy again")
 		p.unhealthy = true
 		h.v.RunFor(time.Minute)
-		if in.machine.state != Failed {
+		if in.machine.state != fsm.Failed {
 			t.Errorf("%v: %s, want failed: it is unhealthy", in.machine.state, in.reason())
 		}
 	})
@@ -122,7 +123,7 @@ func TestJournalStalls(t *testing.T) {
 			}
 			resume()
 			h.v.RunFor(time.Minute)
-			if taken := in.machine.state == Running && in.run.process.Pid() == child.pid; taken != (late < notifyDrainLimit) {
+			if taken := in.machine.state == fsm.Running && in.run.process.Pid() == child.pid; taken != (late < notifyDrainLimit) {
 				t.Errorf("%v: %s, the new main process taken: %v", in.machine.state, in.reason(), taken)
 			}
 			if len(h.kernel.zombies) > 0 {
@@ -151,12 +152,12 @@ func TestQueuedChecksDoNotCount(t *testing.T) {
 		})
 		h.kernel.mix.spawnHangs, h.kernel.queued = 1, true
 		h.v.RunFor(time.Hour)
-		if in.machine.state != Running {
+		if in.machine.state != fsm.Running {
 			t.Fatalf("%v: %s, want running", in.machine.state, in.reason())
 		}
 		h.kernel.queued = false
 		h.v.RunFor(time.Hour)
-		if in.machine.state != Failed {
+		if in.machine.state != fsm.Failed {
 			t.Errorf("%v: %s, want failed: its checks hang", in.machine.state, in.reason())
 		}
 	})
@@ -170,12 +171,12 @@ func TestQueuedChecksDoNotCount(t *testing.T) {
 		h.v.RunFor(time.Millisecond)
 		h.kernel.mix.spawnHangs, h.kernel.queued = 1, true
 		h.v.RunFor(time.Hour)
-		if in.machine.state != Starting {
+		if in.machine.state != fsm.Starting {
 			t.Fatalf("%v: %s, want starting", in.machine.state, in.reason())
 		}
 		h.kernel.mix.spawnHangs = 0
 		h.v.RunFor(time.Minute)
-		if in.machine.state != Running {
+		if in.machine.state != fsm.Running {
 			t.Errorf("%v: %s, want running", in.machine.state, in.reason())
 		}
 	})
@@ -199,7 +200,7 @@ func TestReadinessSurvivesKill(t *testing.T) {
 	wantReady := func(t *testing.T, h *history, p *simProcess) {
 		t.Helper()
 		h.v.RunFor(time.Minute)
-		if in := h.sup.byName["web"]; in.machine.state != Running || simProcessOf(in.run.process) != p {
+		if in := h.sup.byName["web"]; in.machine.state != fsm.Running || simProcessOf(in.run.process) != p {
 			t.Errorf("%v: %s, want running as before", in.machine.state, in.reason())
 		}
 		if h.err != nil {

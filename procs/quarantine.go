@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"superd/loop"
+	"superd/procs/fsm"
 	"superd/procs/host"
 )
 
@@ -18,10 +19,10 @@ type quarantine struct {
 func (in *instance) setQuarantine(leftovers []host.Leftover) {
 	m := &in.machine
 	in.sup.counts[m.state]--
-	m.state = Stopped
+	m.state = fsm.Stopped
 	in.sup.counts[m.state]++
-	m.stateReason = Reason{ReasonQuarantined, fmt.Sprintf("%s is alive; a predecessor "+
-		"started it for this program, but superd can't identify its run; `superd ctl stop %s` ends it", host.LeftoverText(leftovers), in.name)}
+	m.stateReason = fsm.ReasonQuarantined.With(fmt.Sprintf("%s is alive; a predecessor "+
+		"started it for this program, but superd can't identify its run; `superd ctl stop %s` ends it", host.LeftoverText(leftovers), in.name))
 	in.quarantine = &quarantine{round: in.scope.Child()}
 	in.sup.log.Warn("program not started: unidentified processes of a predecessor are alive",
 		"instance", in.name, "processes", host.LeftoverText(leftovers))
@@ -59,8 +60,8 @@ func (in *instance) checkQuarantine() {
 		}
 		if living == 0 && !round.Closed() {
 			in.liftQuarantine()
-			if desired := in.machine.desired; desired.up {
-				in.do(func() []Effect { return in.machine.wantUp(desired.by, false) })
+			if desired := in.machine.desired; desired.Up {
+				in.do(func() []fsm.Effect { return in.machine.wantUp(desired.By, false) })
 			}
 		}
 	})
@@ -70,7 +71,7 @@ func (in *instance) checkQuarantine() {
 func (in *instance) liftQuarantine() {
 	in.quarantine.round.Close()
 	in.quarantine = nil
-	in.machine.stateReason = Reason{Kind: ReasonNotStarted}
+	in.machine.stateReason = fsm.Reason{Kind: fsm.ReasonNotStarted}
 	in.publish()
 	in.save()
 	in.sup.changed()
@@ -82,11 +83,11 @@ func (in *instance) killQuarantined() {
 	m := &in.machine
 	in.run = &run{in: in, program: in.program, invocationID: in.sup.newInvocationID(), notifyState: &noNotifyState, hadProcess: true}
 	in.run.scope.Open(&in.scope)
-	in.do(func() []Effect {
-		m.setDesired(false, actor(ActorOperator))
-		m.state, m.outcome = TearingDown, RunEndedDown
-		m.exitReason = Reason{Kind: ReasonLeftoversKilled}
-		m.stateReason = Reason{ReasonStopping, m.desired.by.String()}
-		return []Effect{Teardown}
+	in.do(func() []fsm.Effect {
+		m.setDesired(false, fsm.By(fsm.ActorOperator))
+		m.state, m.outcome = fsm.TearingDown, fsm.RunEndedDown
+		m.exitReason = fsm.Reason{Kind: fsm.ReasonLeftoversKilled}
+		m.stateReason = fsm.ReasonStopping.With(m.desired.By.String())
+		return []fsm.Effect{fsm.Teardown}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"superd/config"
 	"superd/logs"
 	"superd/loop"
+	"superd/procs/fsm"
 	"superd/procs/probe"
 )
 
@@ -25,7 +26,7 @@ type readiness struct {
 }
 
 // ready reports whether the instance is ready: its dependents may start.
-func (in *instance) ready() bool { return in.machine.state == Running }
+func (in *instance) ready() bool { return in.machine.state == fsm.Running }
 
 // stable returns how long the run has been ready, 0 if it never was.
 func (r *run) stable(now time.Duration) time.Duration {
@@ -41,7 +42,7 @@ func (in *instance) spawnedMain(r *run) {
 	if ready {
 		r.readyAt = in.sup.loop.Now()
 	}
-	in.do(func() []Effect { return in.machine.spawned(ready) })
+	in.do(func() []fsm.Effect { return in.machine.spawned(ready) })
 }
 
 // awaitReady waits for the readiness of the main process until deadline. It replaces a wait under
@@ -187,7 +188,7 @@ func (w *readiness) becameReady() {
 	in, r := w.in, w.run
 	r.readyAt = in.sup.loop.Now()
 	in.sup.log.Info("program ready", "instance", in.name, "pid", r.process.Pid(), "after", roundDuration(r.readyAt-r.startedAt))
-	in.do(func() []Effect { return in.machine.ready(r.readyAt - r.startedAt) })
+	in.do(func() []fsm.Effect { return in.machine.ready(r.readyAt - r.startedAt) })
 }
 
 // extend extends the start time-out to until, if that is later.
@@ -227,8 +228,8 @@ func (w *readiness) onTimeout() {
 func (w *readiness) fail() {
 	reason := fmt.Sprintf("not ready after %s: %s", durationText(roundDuration(w.in.sup.loop.Now()-w.run.startedAt)), w.stage())
 	w.in.sup.log.Warn("program not ready in time", "instance", w.in.name, "pid", w.run.process.Pid(), "reason", reason)
-	why := Reason{ReasonStartTimeout, reason}
-	w.in.do(func() []Effect { return w.in.machine.failRun(StartTimeout, why) })
+	why := fsm.ReasonStartTimeout.With(reason)
+	w.in.do(func() []fsm.Effect { return w.in.machine.failRun(fsm.StartTimeout, why) })
 }
 
 // stage returns what is awaited, and the result of the last check.
@@ -243,10 +244,10 @@ func (w *readiness) stage() string {
 // time, or the monitoring of a ready one.
 func (a *recoveredInstance) resumeReadiness(r *run) {
 	switch a.in.machine.state {
-	case Starting:
+	case fsm.Starting:
 		a.in.awaitReady(a.saved.Run.StartDeadline)
 		r.readiness.allowOneCheck()
-	case Running:
+	case fsm.Running:
 		a.in.startMonitoring()
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"superd/config"
 	"superd/procs/deps"
+	"superd/procs/fsm"
 )
 
 // maxReconciled bounds how many instances one turn reconciles.
@@ -69,22 +70,22 @@ func (s *Supervisor) pending(in *instance) bool {
 func (in *instance) reconcile() {
 	in.publish()
 	m := &in.machine
-	if m.desired.up && in.node.CanStart() && in.quarantine == nil {
+	if m.desired.Up && in.node.CanStart() && in.quarantine == nil {
 		in.startRequirements()
 	}
 	switch m.state {
-	case Waiting:
+	case fsm.Waiting:
 		if !m.startBlocked() || m.restartPending && in.node.DependentsDown() {
 			in.do(m.unblocked)
 		} else {
 			in.answerWaiters() // the reason may have changed
 		}
-	case Spawning, Starting, Running:
-		if in.node.Lost() && m.desired.up && !m.restartPending {
+	case fsm.Spawning, fsm.Starting, fsm.Running:
+		if in.node.Lost() && m.desired.Up && !m.restartPending {
 			cause, why := in.lostRequirement()
-			in.do(func() []Effect { return m.requirementLost(cause, why) })
+			in.do(func() []fsm.Effect { return m.requirementLost(cause, why) })
 		}
-	case StopPending:
+	case fsm.StopPending:
 		switch {
 		case !m.mustEnd():
 			in.do(m.cancelStop)
@@ -98,14 +99,14 @@ func (in *instance) reconcile() {
 // startRequirements starts the requirements that are startable. A program stopped by `superd ctl
 // stop` stays stopped.
 func (in *instance) startRequirements() {
-	by := Actor{Kind: in.machine.desired.by.Kind, For: in.name}
+	by := fsm.Actor{Kind: in.machine.desired.By.Kind, For: in.name}
 	for _, e := range in.node.Edges() {
 		if e.Ordering() || !e.To().Startable() {
 			continue
 		}
 		for _, other := range e.To().Instances() {
 			if other.node.Published().Startable {
-				other.do(func() []Effect { return other.machine.wantUp(by, false) })
+				other.do(func() []fsm.Effect { return other.machine.wantUp(by, false) })
 			}
 		}
 	}
@@ -125,11 +126,11 @@ func (s *Supervisor) startWithRequirements(in *instance) {
 			seen[e.To()] = true
 			for _, other := range e.To().Instances() {
 				m := &other.machine
-				if m.desired.up && m.state.AtRest() && other.availability() != deps.Up && other.quarantine == nil {
-					by := Actor{ActorOperator, in.name}
-					other.do(func() []Effect { return m.wantUp(by, true) })
+				if m.desired.Up && m.state.AtRest() && other.availability() != deps.Up && other.quarantine == nil {
+					by := fsm.Actor{Kind: fsm.ActorOperator, For: in.name}
+					other.do(func() []fsm.Effect { return m.wantUp(by, true) })
 				}
-				if m.desired.up || other.node.Published().Startable {
+				if m.desired.Up || other.node.Published().Startable {
 					open = append(open, other)
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"superd/config"
 	"superd/logs"
 	"superd/pidfd"
+	"superd/procs/fsm"
 )
 
 // A Journal stores values for a successor. [superd/procs/journal.Journal] implements it.
@@ -94,10 +95,10 @@ func (in *instance) saved() *savedInstance {
 	m := &in.machine
 	v := &savedInstance{
 		Config: in.sup.configNumber, Removed: in.retiring,
-		State: stateNames[m.state], Quarantined: in.quarantine != nil, Desired: saveTarget(m.desired), RestartPending: m.restartPending,
-		Outcome: outcomeNames[m.outcome], FailureReason: saveReason(m.failureReason), NotStarted: m.notStarted, ResourceShortage: m.resourceShortage, Failed: m.failed,
+		State: m.state.Name(), Quarantined: in.quarantine != nil, Desired: m.desired.Snapshot(), RestartPending: m.restartPending,
+		Outcome: m.outcome.OutcomeName(), FailureReason: m.failureReason.Snapshot(), NotStarted: m.notStarted, ResourceShortage: m.resourceShortage, Failed: m.failed,
 		RestartAttempts: m.restartAttempts, Failures: slices.Clone(m.failures), StartLimitHit: m.startLimitHit, Restarts: m.restarts, Delay: m.delay,
-		StartReason: saveReason(m.startReason), ExitReason: saveReason(m.exitReason), StateReason: saveReason(m.stateReason),
+		StartReason: m.startReason.Snapshot(), ExitReason: m.exitReason.Snapshot(), StateReason: m.stateReason.Snapshot(),
 		Since: in.sinceAt, LastCompletedStart: in.lastCompletedStart, Drain: in.drainingRun, Tree: in.tree.Path(),
 	}
 	if sc := in.schedule; sc != nil {
@@ -118,10 +119,10 @@ func (in *instance) saved() *savedInstance {
 		v.Probes = in.execProbe.tree.Path()
 	}
 	if desired := in.replacementTarget; desired != nil {
-		v.ReplacementTarget = new(saveTarget(*desired))
+		v.ReplacementTarget = new(desired.Snapshot())
 	}
 	if desired := m.desiredBeforeShutdown; desired != nil {
-		v.DesiredBeforeShutdown = new(saveTarget(*desired))
+		v.DesiredBeforeShutdown = new(desired.Snapshot())
 	}
 	if t := in.restartTimer; t != nil {
 		v.Due = new(t.Due())
@@ -217,7 +218,7 @@ func (in *instance) newStartRecord(r *run) *startRecord {
 	record := &startRecord{in: in, key: startKey(in.name, in.sup.starts), value: savedStart{Run: r.invocationID, Config: r.config, number: in.sup.starts}}
 	record.value.Schedule = in.schedule.state()
 	if r.hook != nil {
-		record.value.Hook, record.value.PostStop = new(r.hook.at), in.machine.state == TearingDown
+		record.value.Hook, record.value.PostStop = new(r.hook.at), in.machine.state == fsm.TearingDown
 	}
 	return record
 }
@@ -273,7 +274,7 @@ func (s *Supervisor) saveSelf() {
 func (s *Supervisor) savedSelf() *savedSuperd {
 	v := &savedSuperd{Config: s.configNumber, Before: s.configBefore, Begun: s.anyStarted}
 	if s.shutdown != nil {
-		v.Shutdown = &savedShutdown{Why: saveReason(s.shutdown.why), RequestedAt: s.shutdown.requestedAt,
+		v.Shutdown = &savedShutdown{Why: s.shutdown.why.Snapshot(), RequestedAt: s.shutdown.requestedAt,
 			Hurry: s.shutdown.hurry, Status: s.exitStatus}
 	}
 	return v
@@ -293,14 +294,14 @@ func (s *Supervisor) saveEnd() {
 		if before := in.machine.desiredBeforeShutdown; before != nil {
 			desired = *before
 		}
-		if in.retiring || desired != (target{false, actor(ActorOperator)}) {
+		if in.retiring || desired != (fsm.Target{Up: false, By: fsm.By(fsm.ActorOperator)}) {
 			s.queue(instanceKey(in.name), nil)
 			continue
 		}
 		s.leavesRecords = true
 		s.queue(instanceKey(in.name), &savedInstance{
-			State: stateNames[Stopped], Outcome: outcomeNames[RunEndedDown], Desired: saveTarget(desired),
-			StateReason: saveReason(Reason{ReasonStopped, desired.by.String()}), Since: in.sinceAt,
+			State: fsm.Stopped.Name(), Outcome: fsm.RunEndedDown.OutcomeName(), Desired: desired.Snapshot(),
+			StateReason: fsm.ReasonStopped.With(desired.By.String()).Snapshot(), Since: in.sinceAt,
 		})
 	}
 	for number := s.configNumber; number > 0 && number >= s.configBefore; number-- {

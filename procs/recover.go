@@ -13,6 +13,7 @@ import (
 	"superd/logs"
 	"superd/pidfd"
 	"superd/procs/eventlog"
+	"superd/procs/fsm"
 	"superd/procs/host"
 )
 
@@ -45,7 +46,7 @@ func (s *Supervisor) Adopt() error {
 		s.config = known
 	}
 	if sh := r.self.Shutdown; sh != nil && s.options.Resumed {
-		s.shutdown = &shutdown{why: sh.Why.reason(), requestedAt: sh.RequestedAt, hurry: sh.Hurry}
+		s.shutdown = &shutdown{why: sh.Why.Restore(), requestedAt: sh.RequestedAt, hurry: sh.Hurry}
 		s.exitStatus, s.endDecided = sh.Status, sh.Status != 0
 	}
 	s.anyStarted = r.self.Begun || r.Lives()
@@ -178,16 +179,16 @@ func (v *savedInstance) runDefinition(own *config.Program) *config.Program {
 func (in *instance) restore(v *savedInstance) {
 	m := &in.machine
 	in.sup.counts[m.state]--
-	m.state, _ = nameOf[State](stateNames[:], v.State)
+	m.state, _ = fsm.ParseState(v.State)
 	in.sup.counts[m.state]++
-	m.outcome, _ = nameOf[Event](outcomeNames[:], v.Outcome)
-	m.desired, m.restartPending, m.failureReason = v.Desired.target(), v.RestartPending, v.FailureReason.reason()
+	m.outcome, _ = fsm.ParseOutcome(v.Outcome)
+	m.desired, m.restartPending, m.failureReason = v.Desired.Restore(), v.RestartPending, v.FailureReason.Restore()
 	m.notStarted, m.resourceShortage, m.failed = v.NotStarted, v.ResourceShortage, v.Failed
 	if w := v.DesiredBeforeShutdown; w != nil {
-		m.desiredBeforeShutdown = new(w.target())
+		m.desiredBeforeShutdown = new(w.Restore())
 	}
 	m.restartAttempts, m.failures, m.startLimitHit, m.restarts, m.delay = v.RestartAttempts, v.Failures, v.StartLimitHit, v.Restarts, v.Delay
-	m.startReason, m.exitReason, m.stateReason = v.StartReason.reason(), v.ExitReason.reason(), v.StateReason.reason()
+	m.startReason, m.exitReason, m.stateReason = v.StartReason.Restore(), v.ExitReason.Restore(), v.StateReason.Restore()
 	if v.Run != nil {
 		m.explainRun()
 	}
@@ -196,7 +197,7 @@ func (in *instance) restore(v *savedInstance) {
 		in.schedule = &scheduleState{saved: v.Schedule, dueFor: v.DueFor, skipped: v.Skipped}
 	}
 	if w := v.ReplacementTarget; w != nil {
-		in.replacementTarget = new(w.target())
+		in.replacementTarget = new(w.Restore())
 	}
 	if e := v.Exit; e != nil {
 		in.lastExit = &ExitStatus{Known: e.Known, Code: e.Code, signal: e.Signal, at: e.At}
@@ -356,7 +357,7 @@ func (s *Supervisor) reopen(all []*recoveredInstance) error {
 // claimNotifyFDs claims the notify socket and the readiness pipe of the main process.
 func (a *recoveredInstance) claimNotifyFDs() {
 	r, in, recovered := a.saved.Run, a.in, a.recovered
-	if r == nil || !in.machine.state.lives() && r.start == nil {
+	if r == nil || !in.machine.state.Lives() && r.start == nil {
 		return // there is no main process
 	}
 	if r.start != nil {
@@ -369,7 +370,7 @@ func (a *recoveredInstance) claimNotifyFDs() {
 	if recovered.NotifySocket = in.notifySocketPath(p); recovered.NotifySocket != "" {
 		recovered.NotifyFD = in.sup.claimStoredFD(r.Notify)
 	}
-	if p.Ready != nil && p.Ready.FD != 0 && (in.machine.state == Starting || in.machine.state == Spawning) {
+	if p.Ready != nil && p.Ready.FD != 0 && (in.machine.state == fsm.Starting || in.machine.state == fsm.Spawning) {
 		recovered.ReadyNumber, recovered.ReadyFD = p.Ready.FD, in.sup.claimStoredFD(r.Ready)
 	}
 }
@@ -448,14 +449,14 @@ func (a *recoveredInstance) recordOutputLoss() bool {
 	var runs []string
 	if p, start := a.saved.process(); (p != nil || start != nil) && a.recovered.Ended {
 		runs = append(runs, a.saved.Run.ID)
-		a.in.ownProblems().exitNote = Reason{Kind: ReasonOutputLost}
+		a.in.ownProblems().exitNote = fsm.Reason{Kind: fsm.ReasonOutputLost}
 	}
 	if a.saved.Drain != "" {
 		runs = append(runs, a.saved.Drain)
 	}
 	for _, run := range runs {
 		a.in.record(because(eventlog.Event{Kind: eventlog.Output, Run: run},
-			Reason{Kind: ReasonOutputLost}))
+			fsm.Reason{Kind: fsm.ReasonOutputLost}))
 	}
 	return len(runs) > 0
 }

@@ -10,6 +10,7 @@ import (
 
 	"superd/config"
 	"superd/procs/eventlog"
+	"superd/procs/fsm"
 	"superd/procs/host"
 )
 
@@ -86,7 +87,7 @@ func (s *Supervisor) reload() {
 		s.hungFile = reading
 		err := s.reloadHangs()
 		s.log.Error("configuration not reloaded yet: the old one stays in force", "error", err)
-		s.record(because(eventlog.Event{Kind: eventlog.Reload}, Reason{ReasonReloadHung, err.Error()}))
+		s.record(because(eventlog.Event{Kind: eventlog.Reload}, fsm.ReasonReloadHung.With(err.Error())))
 		notifySystem(func() { s.notify.Ready(s.summary()) })
 		for _, r := range slices.Concat(waiting, s.reloads) {
 			r.answer(ReloadResult{}, err)
@@ -96,7 +97,7 @@ func (s *Supervisor) reload() {
 		s.reloading = false
 		if err != nil && !dryRun {
 			s.log.Error("configuration not reloaded: the old one stays in force", "error", err)
-			s.record(because(eventlog.Event{Kind: eventlog.Reload}, Reason{ReasonReloadRefused, err.Error()}))
+			s.record(because(eventlog.Event{Kind: eventlog.Reload}, fsm.ReasonReloadRefused.With(err.Error())))
 		}
 		notifySystem(func() { s.notify.Ready(s.summary()) })
 		for _, r := range waiting {
@@ -175,7 +176,7 @@ func (s *Supervisor) notes(diff config.Diff) (notes []string) {
 	}
 	for i := range diff.Programs {
 		c := &diff.Programs[i]
-		if before := s.config.Program(c.Name); before != nil && c.Kind != config.ProgramRemoved && unschedules(before, c.Program) {
+		if before := s.config.Program(c.Name); before != nil && c.Kind != config.ProgramRemoved && fsm.Unschedules(before, c.Program) {
 			notes = append(notes, c.Name+" no longer has a schedule: it runs when it is started")
 		}
 		if scaled, ok := s.scales[c.Name]; ok && s.endsScale(c) {
@@ -235,7 +236,7 @@ func (s *Supervisor) recordReload(diff *config.Diff) {
 		parts = append(parts, k.String())
 	}
 	s.record(because(eventlog.Event{Kind: eventlog.Reload},
-		Reason{ReasonReloaded, strings.Join(parts, ", ")}))
+		fsm.ReasonReloaded.With(strings.Join(parts, ", "))))
 }
 
 // applyDiff applies the difference to the instances. Removals come first: they release what new
@@ -245,13 +246,13 @@ func (s *Supervisor) applyDiff(diff config.Diff) {
 		s.rebuildGraph()
 	}
 	// Desired states of new instances, derived from the existing ones
-	wanted := make([]*target, len(diff.Programs))
+	wanted := make([]*fsm.Target, len(diff.Programs))
 	for i := range diff.Programs {
 		switch c := &diff.Programs[i]; c.Kind {
 		case config.ProgramRemoved:
 			s.dropScale(c.Name)
 			for _, in := range slices.Clone(s.instancesOf(c.Name)) {
-				in.retire(actor(ActorRemoval))
+				in.retire(fsm.By(fsm.ActorRemoval))
 			}
 		case config.AppliedLive, config.RestartNeeded:
 			wanted[i] = s.desiredFor(c.Name)

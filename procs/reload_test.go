@@ -12,6 +12,7 @@ import (
 
 	"superd/config"
 	"superd/logs"
+	"superd/procs/fsm"
 	"superd/procs/notify"
 )
 
@@ -57,11 +58,11 @@ func TestAppliedLive(t *testing.T) {
 			func(p *config.Program) { p.StopTimeout += time.Minute },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(in.program.StopTimeout - 2*time.Second)
-				if in.machine.state != Running {
+				if in.machine.state != fsm.Running {
 					t.Errorf("1s before the stop time-out: %v, want running", in.machine.state)
 				}
 				h.v.RunFor(2 * time.Second)
-				if in.machine.state != Stopping {
+				if in.machine.state != fsm.Stopping {
 					t.Errorf("1s after the stop time-out: %v, want stopping", in.machine.state)
 				}
 			}},
@@ -70,7 +71,7 @@ func TestAppliedLive(t *testing.T) {
 			func(p *config.Program) { p.StopTimeout = 3 * time.Second },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(4 * time.Second)
-				if in.machine.state != Stopped {
+				if in.machine.state != fsm.Stopped {
 					t.Errorf("4s after the stop: %v, want stopped", in.machine.state)
 				}
 			}},
@@ -79,7 +80,7 @@ func TestAppliedLive(t *testing.T) {
 			func(p *config.Program) { p.StopTimeout = 30 * time.Second },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(29 * time.Second)
-				if in.machine.state != Stopping {
+				if in.machine.state != fsm.Stopping {
 					t.Errorf("29s after the stop: %v, want stopping", in.machine.state)
 				}
 			}},
@@ -88,7 +89,7 @@ func TestAppliedLive(t *testing.T) {
 			func(p *config.Program) { p.Backoff.Initial = 2 * time.Second },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(2 * time.Second)
-				if in.machine.state != Running {
+				if in.machine.state != fsm.Running {
 					t.Errorf("3s after the end: %v, want running", in.machine.state)
 				}
 			}},
@@ -96,7 +97,7 @@ func TestAppliedLive(t *testing.T) {
 			func(_ *testing.T, h *history) { h.mainOf("web").end(exitThree); h.v.RunFor(time.Second) },
 			func(p *config.Program) { p.Restart = config.RestartNever },
 			func(t *testing.T, _ *history, in *instance) {
-				if in.machine.state != Failed || in.restartTimer != nil || !strings.Contains(in.reason(), `restart is now "never"`) {
+				if in.machine.state != fsm.Failed || in.restartTimer != nil || !strings.Contains(in.reason(), `restart is now "never"`) {
 					t.Errorf("%v: %s, want failed for good", in.machine.state, in.reason())
 				}
 			}},
@@ -105,7 +106,7 @@ func TestAppliedLive(t *testing.T) {
 			func(p *config.Program) { p.Restart = config.RestartOnFailure },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(time.Second)
-				if in.machine.state != Running {
+				if in.machine.state != fsm.Running {
 					t.Errorf("%v, want running", in.machine.state)
 				}
 			}},
@@ -114,7 +115,7 @@ func TestAppliedLive(t *testing.T) {
 			func(p *config.Program) { p.StartLimit.Failures, p.StartLimit.Within = 3, time.Minute },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(time.Minute)
-				if in.machine.state != Exited {
+				if in.machine.state != fsm.Exited {
 					t.Errorf("%v, want exited", in.machine.state)
 				}
 			}},
@@ -125,7 +126,7 @@ func TestAppliedLive(t *testing.T) {
 			func(p *config.Program) { p.StartLimit.RetryAfter = 5 * time.Second },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(5 * time.Second)
-				if in.machine.state != Running {
+				if in.machine.state != fsm.Running {
 					t.Errorf("%v, want running", in.machine.state)
 				}
 			}},
@@ -136,7 +137,7 @@ func TestAppliedLive(t *testing.T) {
 			func(p *config.Program) { p.StartLimit.Failures = 0 },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(time.Second)
-				if in.machine.state != Running {
+				if in.machine.state != fsm.Running {
 					t.Errorf("%v, want running", in.machine.state)
 				}
 			}},
@@ -167,11 +168,11 @@ func TestAppliedLive(t *testing.T) {
 			func(p *config.Program) { p.StartLimit.RetryAfter = 5 * time.Second },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(time.Second)
-				if in.machine.state != Failed || strings.Contains(in.reason(), "not retried") {
+				if in.machine.state != fsm.Failed || strings.Contains(in.reason(), "not retried") {
 					t.Errorf("%v: %s, want failed, to be retried", in.machine.state, in.reason())
 				}
 				h.v.RunFor(5 * time.Second)
-				if in.machine.state != Running {
+				if in.machine.state != fsm.Running {
 					t.Errorf("%v, want running", in.machine.state)
 				}
 			}},
@@ -189,7 +190,7 @@ func TestAppliedLive(t *testing.T) {
 			},
 			func(p *config.Program) { p.Restart = config.RestartOnFailure },
 			func(t *testing.T, _ *history, in *instance) {
-				if in.machine.state != Backoff {
+				if in.machine.state != fsm.Backoff {
 					t.Errorf("%v: %s, want backoff", in.machine.state, in.reason())
 				}
 			}},
@@ -227,7 +228,7 @@ func TestAppliedLive(t *testing.T) {
 			s.readPipe()
 		}
 		h.v.RunFor(time.Second)
-		if in.machine.state != Running {
+		if in.machine.state != fsm.Running {
 			t.Errorf("%v: %s, want running: it reported readiness", in.machine.state, in.reason())
 		}
 	}
@@ -240,7 +241,7 @@ func TestAppliedLive(t *testing.T) {
 		{"schedule removed while it waits for it", scheduled, func(*testing.T, *history) {}, unscheduled,
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(time.Hour)
-				if in.machine.state != Stopped || h.kernel.mainsStarted["web"] > 0 {
+				if in.machine.state != fsm.Stopped || h.kernel.mainsStarted["web"] > 0 {
 					t.Errorf("%v: %s, after %d runs; want it stopped, and never run", in.machine.state, in.reason(), h.kernel.mainsStarted["web"])
 				}
 				h.changeProgram(scheduled)
@@ -252,7 +253,7 @@ func TestAppliedLive(t *testing.T) {
 			func(t *testing.T, h *history, in *instance) {
 				h.mainOf("web").end(exitZero)
 				h.v.RunFor(time.Hour)
-				if in.machine.state != Exited || h.kernel.mainsStarted["web"] != 1 {
+				if in.machine.state != fsm.Exited || h.kernel.mainsStarted["web"] != 1 {
 					t.Errorf("%v: %s, after %d runs; want it exited, after one", in.machine.state, in.reason(), h.kernel.mainsStarted["web"])
 				}
 			}},
@@ -298,8 +299,8 @@ func untilInHook(t *testing.T, h *history) {
 	h.kernel.mix.hookTime = time.Hour
 	h.mainOf("web").end(exitThree)
 	h.v.RunFor(10 * time.Millisecond)
-	if in := h.sup.byName["web"]; in.machine.state != TearingDown || in.run.hook == nil {
-		t.Fatalf("web is %v, want it in its hook", stateNames[in.machine.state])
+	if in := h.sup.byName["web"]; in.machine.state != fsm.TearingDown || in.run.hook == nil {
+		t.Fatalf("web is %v, want it in its hook", in.machine.state.Name())
 	}
 	h.v.Root().After(time.Millisecond, func() { h.hookOf("web").end(exitZero) })
 }
@@ -308,7 +309,7 @@ func untilInHook(t *testing.T, h *history) {
 func failedForGood(says string) func(*testing.T, *history, *instance) {
 	return func(t *testing.T, h *history, in *instance) {
 		h.v.RunFor(time.Second)
-		if in.machine.state != Failed || in.restartTimer != nil || !strings.Contains(in.reason(), says) {
+		if in.machine.state != fsm.Failed || in.restartTimer != nil || !strings.Contains(in.reason(), says) {
 			t.Errorf("%v, retry pending: %v: %s; want failed for good: %s", in.machine.state, in.restartTimer != nil, in.reason(), says)
 		}
 	}
@@ -324,11 +325,11 @@ func TestReloadRetiresBeforeItStarts(t *testing.T) {
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{db(1)}})
 	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{app, db(2)}})
 	in := h.sup.byName["app"]
-	if in.machine.state != Waiting {
+	if in.machine.state != fsm.Waiting {
 		t.Errorf("app is %v right after the reload, want waiting", in.machine.state)
 	}
 	h.v.RunFor(time.Minute)
-	if in.machine.state != Running || h.err != nil {
+	if in.machine.state != fsm.Running || h.err != nil {
 		t.Errorf("app is %v in the end, %v", in.machine.state, h.err)
 	}
 }

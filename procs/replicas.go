@@ -6,20 +6,21 @@ import (
 	"strings"
 
 	"superd/config"
+	"superd/procs/fsm"
 )
 
 // removeSurplus retires the instances that the program does not have any more.
 func (s *Supervisor) removeSurplus(program *config.Program) {
 	for _, in := range slices.Clone(s.instancesOf(program.Name)) {
 		if !s.configured(program, in.name) {
-			in.retire(actor(ActorRemoval))
+			in.retire(fsm.By(fsm.ActorRemoval))
 		}
 	}
 }
 
 // createMissing creates the instances that the program does not have yet. desired is their desired
 // state; nil: that of the configuration.
-func (s *Supervisor) createMissing(program *config.Program, desired *target) {
+func (s *Supervisor) createMissing(program *config.Program, desired *fsm.Target) {
 	for _, name := range s.namesOf(program) {
 		if in := s.byName[name]; in == nil || in.retiring {
 			s.create(name, program, desired)
@@ -46,7 +47,7 @@ func programOf(instance string) string {
 
 // create adds an instance, or makes it the replacement of one with its name that is being removed.
 // desired is as for createMissing.
-func (s *Supervisor) create(name string, program *config.Program, desired *target) {
+func (s *Supervisor) create(name string, program *config.Program, desired *fsm.Target) {
 	old := s.byName[name]
 	if old == nil {
 		s.startNew(s.add(name, program), desired)
@@ -61,21 +62,21 @@ func (s *Supervisor) create(name string, program *config.Program, desired *targe
 }
 
 // startNew sets the first desired state of an instance.
-func (s *Supervisor) startNew(in *instance, desired *target) {
+func (s *Supervisor) startNew(in *instance, desired *fsm.Target) {
 	switch {
 	case desired == nil, len(in.program.Invalid) > 0:
 		s.autostart(in)
-	case desired.up:
-		in.do(func() []Effect { return in.machine.wantUp(desired.by, false) })
-	case desired.by.Kind != ActorNone:
-		in.do(func() []Effect { return in.machine.wantDown(desired.by) })
+	case desired.Up:
+		in.do(func() []fsm.Effect { return in.machine.wantUp(desired.By, false) })
+	case desired.By.Kind != fsm.ActorNone:
+		in.do(func() []fsm.Effect { return in.machine.wantDown(desired.By) })
 	default:
 		in.save()
 	}
 }
 
 // retire stops the instance, for the actor by, and removes it when it is at rest.
-func (in *instance) retire(by Actor) {
+func (in *instance) retire(by fsm.Actor) {
 	if in.retiring { // its replacement is not created
 		if in.replacement != nil {
 			in.replacement, in.replacementTarget = nil, nil
@@ -89,7 +90,7 @@ func (in *instance) retire(by Actor) {
 	if in.quarantine != nil {
 		in.liftQuarantine() // the leftover processes are spared
 	}
-	in.do(func() []Effect { return in.machine.wantDown(by) })
+	in.do(func() []fsm.Effect { return in.machine.wantDown(by) })
 }
 
 // beginRemoval begins the removal of an instance at rest. It first waits for its last output to be
@@ -149,7 +150,7 @@ func (s *Supervisor) remove(in *instance) {
 		s.endIfAllEnded()
 	}
 	for _, w := range in.waiters {
-		w.done(CommandResult{State: Stopped, OK: w.op == OpStop, Message: "removed"})
+		w.done(CommandResult{State: fsm.Stopped, OK: w.op == OpStop, Message: "removed"})
 	}
 }
 
@@ -158,9 +159,9 @@ func (s *Supervisor) remove(in *instance) {
 func (in *instance) startReplacement(old *instance) {
 	in.waiters, old.waiters = old.waiters, nil
 	switch desired := old.replacementTarget; {
-	case desired == nil || !desired.by.is(ActorOperator):
+	case desired == nil || !desired.By.Is(fsm.ActorOperator):
 		in.sup.startNew(in, desired)
-	case desired.up:
+	case desired.Up:
 		in.command(OpStart)
 	default:
 		in.command(OpStop)

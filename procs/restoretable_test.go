@@ -9,6 +9,7 @@ import (
 
 	"superd/config"
 	"superd/logs"
+	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/journal"
 )
@@ -79,7 +80,7 @@ func TestProcessOfAddedProgramIsAdopted(t *testing.T) {
 		startKey("web", 1): json.RawMessage(`{"run":"a","config":2,"process":{"pid":2,"start":1}}`),
 	}})
 	h.v.RunFor(time.Minute)
-	if in := h.sup.byName["web"]; in.machine.state != Running || in.pid() != 2 {
+	if in := h.sup.byName["web"]; in.machine.state != fsm.Running || in.pid() != 2 {
 		t.Errorf("web is %v with pid %d, want running with pid 2, as before", in.machine.state, in.pid())
 	}
 }
@@ -163,7 +164,7 @@ func TestProgramInNoConfigurationIsRetired(t *testing.T) {
 	}})
 	h.v.RunFor(time.Minute)
 	if in := h.sup.byName["web"]; in != nil {
-		t.Errorf("web is %s, want it removed: the active configuration does not have it", stateNames[in.machine.state])
+		t.Errorf("web is %s, want it removed: the active configuration does not have it", in.machine.state.Name())
 	}
 }
 
@@ -205,8 +206,8 @@ func TestUnrecordedProcessIsAdopted(t *testing.T) {
 				instanceKey("web"): json.RawMessage(`{"config":1,"state":"failed","outcome":"failed","desired":{"up":true}}`),
 			}})
 			h.v.RunFor(time.Minute)
-			if in := h.sup.byName["web"]; in.machine.state != Running || in.pid() != 2 || h.err != nil {
-				t.Errorf("web is %s with pid %d, %v; want it running with pid 2", stateNames[in.machine.state], in.pid(), h.err)
+			if in := h.sup.byName["web"]; in.machine.state != fsm.Running || in.pid() != 2 || h.err != nil {
+				t.Errorf("web is %s with pid %d, %v; want it running with pid 2", in.machine.state.Name(), in.pid(), h.err)
 			}
 		})
 	}
@@ -219,12 +220,12 @@ func TestLostActor(t *testing.T) {
 	const started, idle = `{"run":"a","config":1,"process":{"pid":2,"start":1}}`,
 		`{"config":1,"state":"stopped","outcome":"none","desired":{"up":false},"state_reason":{"kind":"not-started"}}`
 	const running = `{"config":1,"state":"running","outcome":"retry","run":{"id":"a","main":{"pid":2,"start":1}},`
-	stops := Reason{ReasonStopping, "an unknown actor"}
-	runs := Reason{ReasonStarted, "an unknown actor"}
+	stops := fsm.ReasonStopping.With("an unknown actor")
+	runs := fsm.ReasonStarted.With("an unknown actor")
 	tests := []struct {
 		name    string
 		records map[string]string
-		want    Reason
+		want    fsm.Reason
 	}{
 		{"start record alone", map[string]string{start: started}, stops},
 		{"start record after one of an idle instance", map[string]string{start: started, instanceKey("web"): idle}, stops},
@@ -243,8 +244,8 @@ func TestLostActor(t *testing.T) {
 			}
 			h.adoptFrom(t, &journal.State{Existed: true, MissingBytes: 1, Values: values})
 			in := h.sup.byName["web"]
-			if m := &in.machine; m.stateReason != tt.want || m.startReason != runs || m.desired.by != actor(ActorOther) || in.pid() != 2 {
-				t.Errorf("pid %d: %q, %q, by %q; want pid 2, %q, %q, by an unknown actor", in.pid(), m.stateReason, m.startReason, m.desired.by, tt.want, runs)
+			if m := &in.machine; m.stateReason != tt.want || m.startReason != runs || m.desired.By != fsm.By(fsm.ActorOther) || in.pid() != 2 {
+				t.Errorf("pid %d: %q, %q, by %q; want pid 2, %q, %q, by an unknown actor", in.pid(), m.stateReason, m.startReason, m.desired.By, tt.want, runs)
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"superd/config"
 	"superd/pidfd"
 	"superd/procs/eventlog"
+	"superd/procs/fsm"
 	"superd/procs/host"
 )
 
@@ -79,13 +80,13 @@ func (a *recoveredInstance) resume() {
 	switch {
 	case (a.processMissing || a.saved.Quarantined || a.unrecorded()) && len(in.sup.leftovers[in.name]) > 0, a.saved.Quarantined && !in.tree.Empty():
 		in.quarantineWithScan(in.sup.leftovers[in.name])
-	case a.saved.Quarantined && in.machine.desired.up && !in.retiring:
-		in.do(func() []Effect { return in.machine.wantUp(in.machine.desired.by, false) })
+	case a.saved.Quarantined && in.machine.desired.Up && !in.retiring:
+		in.do(func() []fsm.Effect { return in.machine.wantUp(in.machine.desired.By, false) })
 	case a.saved.Run != nil:
 		a.resumeRun()
 	case a.saved.Due != nil:
 		in.armRestart(*a.saved.Due - in.sup.loop.Now())
-	case in.machine.state == Backoff: // no supervisor writes such a record
+	case in.machine.state == fsm.Backoff: // no supervisor writes such a record
 		in.armRestart(0)
 	}
 	if !a.notifyResumed {
@@ -120,9 +121,9 @@ func (a *recoveredInstance) resumeRun() {
 		r.oomKills = int32(in.tree.OOMKills()) // the kernel's counter restarted
 	}
 	switch in.machine.state {
-	case Spawning:
+	case fsm.Spawning:
 		a.resumeSpawning(r)
-	case Starting, Running, StopPending, Stopping, Killing:
+	case fsm.Starting, fsm.Running, fsm.StopPending, fsm.Stopping, fsm.Killing:
 		if v.ended {
 			a.resumeUnrecordedExit(r)
 			return
@@ -130,7 +131,7 @@ func (a *recoveredInstance) resumeRun() {
 		a.resumeMain(r, v.Main)
 		a.resumeStop(r)
 		a.resumeReadiness(r)
-	case TearingDown:
+	case fsm.TearingDown:
 		a.resumeTeardown(r)
 	}
 }
@@ -188,7 +189,7 @@ func (a *recoveredInstance) resumeNotify(r *run) {
 	in.releaseNotifyFDs(r)
 	r.savedHealth, r.stopLimit = v.Health, v.StopLimit
 	in.listenForNotify(r, recovered.NotifyFD, recovered.ReadyFD)
-	if in.machine.state != Running {
+	if in.machine.state != fsm.Running {
 		return
 	}
 	if v.Reloading != nil {
@@ -203,23 +204,23 @@ func (a *recoveredInstance) resumeNotify(r *run) {
 func (a *recoveredInstance) resumeStop(r *run) {
 	in := a.in
 	switch in.machine.state {
-	case Stopping:
+	case fsm.Stopping:
 		in.armStop(r.stopDeadline - in.sup.loop.Now())
 		if in.isLogger() && in.neverStartsAgain() {
 			in.endInput()
 		}
-	case Killing:
+	case fsm.Killing:
 		if a.recovered.Found != nil {
 			in.signalKill()
 		}
-		in.perform(ArmKill)
+		in.perform(fsm.ArmKill)
 	}
 }
 
 func (a *recoveredInstance) resumeSpawning(r *run) {
 	in, v, m := a.in, a.saved.Run, &a.in.machine
-	if in.retiring && m.desired.up { // nothing of a retired instance is started
-		m.setDesired(false, actor(ActorRemoval))
+	if in.retiring && m.desired.Up { // nothing of a retired instance is started
+		m.setDesired(false, fsm.By(fsm.ActorRemoval))
 	}
 	switch {
 	case v.Hook != nil && (v.Hook.Process != nil || v.Hook.start != nil):
@@ -233,13 +234,13 @@ func (a *recoveredInstance) resumeSpawning(r *run) {
 		// It may have run and ended
 		a.spawned(r, &savedProcess{})
 	case v.start != nil && in.hasLeftovers(r):
-		in.do(func() []Effect { return m.interrupted(true) })
+		in.do(func() []fsm.Effect { return m.interrupted(true) })
 	case m.mustEnd(), m.startBlocked():
 		// Something may have changed without a record: a conflicting instance may live, or a
 		// requirement may be lost.
-		in.do(func() []Effect { return m.spawnCanceled(in.hasLeftovers(r)) })
+		in.do(func() []fsm.Effect { return m.spawnCanceled(in.hasLeftovers(r)) })
 	case len(in.program.Invalid) > 0:
-		in.spawnFailed(r, Reason{ReasonInvalid, in.program.Invalid.Error()}, host.FaultFinal)
+		in.spawnFailed(r, fsm.ReasonInvalid.With(in.program.Invalid.Error()), host.FaultFinal)
 	case r.preStarted:
 		if v.start != nil { // a process may have run with this id
 			r.invocationID = in.sup.newInvocationID()
@@ -327,7 +328,7 @@ func (a *recoveredInstance) resumeUnrecordedExit(r *run) {
 		r.startedAt = now
 	}
 	in.sup.counts[m.state]--
-	m.exited(now, pidfd.Exit{}, now-r.startedAt, r.stable(now), Reason{}, true)
+	m.exited(now, pidfd.Exit{}, now-r.startedAt, r.stable(now), fsm.Reason{}, true)
 	in.sup.counts[m.state]++
 	a.resumeHook(in.postStop(r), a.saved.Run.Hook)
 	in.save()
@@ -339,8 +340,8 @@ func (in *instance) resumeRetirement() {
 		in.replacement = p
 	}
 	by := in.machine.desired
-	if by.up || by.by.Kind == ActorNone || by.by.Kind == ActorOther {
-		in.do(func() []Effect { return in.machine.wantDown(actor(ActorRemoval)) })
+	if by.Up || by.By.Kind == fsm.ActorNone || by.By.Kind == fsm.ActorOther {
+		in.do(func() []fsm.Effect { return in.machine.wantDown(fsm.By(fsm.ActorRemoval)) })
 	} else if in.machine.state.AtRest() {
 		in.sup.atRest(in)
 	}
@@ -398,7 +399,7 @@ func (s *Supervisor) createUnlessQuarantined(name string, program *config.Progra
 		return
 	}
 	if program.Autostart {
-		in.machine.setDesired(true, actor(ActorConfiguration))
+		in.machine.setDesired(true, fsm.By(fsm.ActorConfiguration))
 	}
 	in.quarantineWithScan(leftovers)
 }
@@ -424,15 +425,15 @@ func (s *Supervisor) undoShutdown() {
 	undone := false
 	for _, in := range slices.Clone(s.instances) {
 		m := &in.machine
-		if m.desired.by.Kind != ActorShutdown || m.desiredBeforeShutdown == nil || in.retiring {
+		if m.desired.By.Kind != fsm.ActorShutdown || m.desiredBeforeShutdown == nil || in.retiring {
 			continue
 		}
 		undone = true
 		before := *m.desiredBeforeShutdown
-		if before.up {
-			in.do(func() []Effect { return m.wantUp(before.by, false) })
+		if before.Up {
+			in.do(func() []fsm.Effect { return m.wantUp(before.By, false) })
 		} else {
-			m.setDesired(false, before.by)
+			m.setDesired(false, before.By)
 			in.publish()
 			in.save()
 		}
@@ -450,7 +451,7 @@ func (s *Supervisor) logStoppedByOperator() {
 	}
 	var names []string
 	for _, in := range s.instances {
-		if m := &in.machine; !m.desired.up && m.desired.by.is(ActorOperator) && !in.retiring {
+		if m := &in.machine; !m.desired.Up && m.desired.By.Is(fsm.ActorOperator) && !in.retiring {
 			names = append(names, in.name)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/procs/fsm"
 )
 
 // TestRestartRolling: at most one of several replicas is down at a time.
@@ -29,7 +30,7 @@ func TestRestartRolling(t *testing.T) {
 			h.v.RunFor(time.Millisecond)
 			down := 0
 			for _, in := range h.sup.instances {
-				if in.machine.state != Running {
+				if in.machine.state != fsm.Running {
 					down++
 				}
 			}
@@ -45,7 +46,7 @@ func TestRestartRolling(t *testing.T) {
 		t.Errorf("outcomes %+v, want that zero has no instances, and three more", all)
 	}
 	for _, o := range all[1:] {
-		if in := h.sup.byName[o.Name]; !o.OK || in.machine.state != Running || in.run.invocationID == before[o.Name] {
+		if in := h.sup.byName[o.Name]; !o.OK || in.machine.state != fsm.Running || in.run.invocationID == before[o.Name] {
 			t.Errorf("%+v: run %s, %s before", o, in.run.invocationID, before[o.Name])
 		}
 	}

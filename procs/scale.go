@@ -13,6 +13,7 @@ import (
 
 	"superd/config"
 	"superd/procs/eventlog"
+	"superd/procs/fsm"
 	"superd/procs/journal"
 )
 
@@ -61,14 +62,14 @@ func (s *Supervisor) configured(program *config.Program, instance string) bool {
 // desiredFor returns the desired state of a new instance of a program, derived from the existing
 // ones: up if one of them is wanted up; down if an operator has stopped them; nil: that of the
 // configuration.
-func (s *Supervisor) desiredFor(program string) *target {
-	var stopped *target
+func (s *Supervisor) desiredFor(program string) *fsm.Target {
+	var stopped *fsm.Target
 	for _, in := range s.instancesOf(program) {
 		switch desired := in.desired(); {
 		case in.retiring && in.replacement == nil:
-		case desired.up:
+		case desired.Up:
 			return &desired
-		case desired.by.is(ActorOperator):
+		case desired.By.Is(fsm.ActorOperator):
 			stopped = &desired
 		}
 	}
@@ -76,16 +77,16 @@ func (s *Supervisor) desiredFor(program string) *target {
 }
 
 // desired returns the desired state of the instance, or of its replacement.
-func (in *instance) desired() target {
+func (in *instance) desired() fsm.Target {
 	switch {
 	case !in.retiring:
 		return in.machine.desired
 	case in.replacementTarget != nil:
 		return *in.replacementTarget
 	case in.replacement != nil && in.replacement.Autostart:
-		return target{true, actor(ActorConfiguration)}
+		return fsm.Target{Up: true, By: fsm.By(fsm.ActorConfiguration)}
 	}
-	return target{}
+	return fsm.Target{}
 }
 
 // endsScale reports whether a change ends the operator's scale of a program.
@@ -163,7 +164,7 @@ func (s *Supervisor) Scale(wanted []Scaling, wait bool, done func([]ScaleResult)
 			switch {
 			case in.retiring && in.replacement == nil:
 				op = OpStop
-			case !in.desired().up:
+			case !in.desired().Up:
 				scaled.Instances[at] = CommandResult{Name: in.name, OK: true, State: in.machine.state, Message: "not started: the other instances of its program are stopped"}
 				continue
 			}
@@ -193,12 +194,12 @@ func (s *Supervisor) scale(program *config.Program, replicas int, result *ScaleR
 		return nil
 	}
 	s.log.Info("program scaled", "program", program.Name, "from", before, "to", replicas,
-		"by", actor(ActorOperator).String())
+		"by", fsm.By(fsm.ActorOperator).String())
 	s.record(because(byOperator(eventlog.Event{Kind: eventlog.Command, Program: program.Name}),
-		Reason{ReasonRequestedScale, fmt.Sprintf("%s=%d", program.Name, replicas)}))
+		fsm.ReasonRequestedScale.With(fmt.Sprintf("%s=%d", program.Name, replicas))))
 	desired := s.desiredFor(program.Name)
 	if before == 0 {
-		desired = &target{true, actor(ActorOperator)}
+		desired = &fsm.Target{Up: true, By: fsm.By(fsm.ActorOperator)}
 	}
 	if numbered && replicas == program.Replicas && replicas != 1 {
 		s.dropScale(program.Name)
@@ -213,7 +214,7 @@ func (s *Supervisor) scale(program *config.Program, replicas int, result *ScaleR
 			if !in.retiring || in.replacement != nil {
 				affected = append(affected, in)
 			}
-			in.retire(actor(ActorScale))
+			in.retire(fsm.By(fsm.ActorScale))
 		}
 	}
 	for _, name := range s.namesOf(program) {
@@ -320,9 +321,9 @@ func (s *Supervisor) removeAllSurplus() {
 		switch p := s.config.Program(in.program.Name); {
 		case in.retiring:
 		case p == nil:
-			in.retire(actor(ActorRemoval))
+			in.retire(fsm.By(fsm.ActorRemoval))
 		case !s.configured(p, in.name):
-			in.retire(actor(ActorScale))
+			in.retire(fsm.By(fsm.ActorScale))
 		}
 	}
 }

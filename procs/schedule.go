@@ -8,6 +8,7 @@ import (
 	"superd/config"
 	"superd/loop"
 	"superd/procs/eventlog"
+	"superd/procs/fsm"
 	"superd/procs/schedule"
 )
 
@@ -35,9 +36,9 @@ func (in *instance) updateSchedule() {
 	}
 	sc := in.schedule
 	switch {
-	case !in.machine.desired.up || in.retiring:
+	case !in.machine.desired.Up || in.retiring:
 		in.suspendSchedule()
-		if in.machine.desired.by.Kind != ActorShutdown {
+		if in.machine.desired.By.Kind != fsm.ActorShutdown {
 			sc.saved = nil
 		}
 		return
@@ -85,29 +86,29 @@ func (sc *scheduleState) state() *schedule.State {
 func (in *instance) onScheduleDue(r schedule.Run) {
 	sc, m := in.schedule, &in.machine
 	sc.dueFor = r.At
-	why := Reason{ReasonScheduleDue, clockTime(r.At)}
+	why := fsm.ReasonScheduleDue.With(clockTime(r.At))
 	if r.MadeUp {
-		why.Kind = ReasonScheduleMadeUp
+		why.Kind = fsm.ReasonScheduleMadeUp
 	}
 	switch {
 	case r.MadeUp && in.program.ScheduleMissed == config.MissedSkip:
-		in.recordSkip(Reason{ReasonSkippedMissed,
-			fmt.Sprintf("schedule_missed = %q", config.MissedSkip)})
+		in.recordSkip(fsm.ReasonSkippedMissed.With(
+			fmt.Sprintf("schedule_missed = %q", config.MissedSkip)))
 	case in.quarantine != nil:
 		in.recordSkip(m.stateReason)
-	case m.runPending || m.state != Waiting:
+	case m.runPending || m.state != fsm.Waiting:
 		if sc.skipped++; sc.skipped == 1 {
-			in.recordSkip(Reason{ReasonSkippedOverlap, m.stateReason.String()})
+			in.recordSkip(fsm.ReasonSkippedOverlap.With(m.stateReason.String()))
 		}
 	default:
-		in.do(func() []Effect { return m.scheduleDue(why) })
+		in.do(func() []fsm.Effect { return m.scheduleDue(why) })
 	}
 	in.save()
 	in.sup.changed()
 }
 
 // recordSkip records that the time that is due is skipped.
-func (in *instance) recordSkip(why Reason) {
+func (in *instance) recordSkip(why fsm.Reason) {
 	at := clockTime(in.schedule.dueFor)
 	in.sup.log.Warn("scheduled run skipped", "instance", in.name, "due_at", at,
 		"reason", why.String())
@@ -124,9 +125,9 @@ func (in *instance) recordSkipped() {
 		return
 	}
 	if sc.skipped > 1 {
-		in.record(because(eventlog.Event{Kind: eventlog.Skip}, Reason{ReasonSkippedInAll,
+		in.record(because(eventlog.Event{Kind: eventlog.Skip}, fsm.ReasonSkippedInAll.With(
 			fmt.Sprintf("%d due times in all during one run, the last at %s",
-				sc.skipped, clockTime(sc.dueFor))}))
+				sc.skipped, clockTime(sc.dueFor)))))
 	}
 	sc.skipped = 0
 }
@@ -141,14 +142,14 @@ func (in *instance) nextRun() (at time.Time, remaining time.Duration, ok bool) {
 }
 
 // waitReason returns the reason of the state waiting, without the time of the next run.
-func (in *instance) waitReason() Reason {
+func (in *instance) waitReason() fsm.Reason {
 	switch {
 	case !in.awaitsSchedule():
 		return in.blockedReason()
-	case in.machine.exitReason.Kind != ReasonNone:
-		return Reason{ReasonWaitsForSchedule, in.machine.exitReason.String()}
+	case in.machine.exitReason.Kind != fsm.ReasonNone:
+		return fsm.ReasonWaitsForSchedule.With(in.machine.exitReason.String())
 	}
-	return Reason{ReasonWaitsForSchedule, "waits for its schedule"}
+	return fsm.ReasonWaitsForSchedule.With("waits for its schedule")
 }
 
 // nextRunText returns the time of the next scheduled run as text.
@@ -163,7 +164,7 @@ func (in *instance) nextRunText() string {
 // awaitsSchedule reports whether the instance waits for its schedule. Other blockers matter only
 // when a time of the schedule is due.
 func (in *instance) awaitsSchedule() bool {
-	return in.machine.state == Waiting && in.machine.awaitsSchedule()
+	return in.machine.state == fsm.Waiting && in.machine.awaitsSchedule()
 }
 
 // clockTime returns a time of a schedule as text, in local time.

@@ -9,6 +9,7 @@ import (
 	"superd/config"
 	"superd/logs"
 	"superd/pidfd"
+	"superd/procs/fsm"
 	"superd/procs/schedule"
 )
 
@@ -43,50 +44,10 @@ type savedSuperd struct {
 }
 
 type savedShutdown struct {
-	Why         savedReason   `json:"why"`
-	RequestedAt time.Duration `json:"asked_at,omitempty"` // 0: not requested by a person
-	Hurry       bool          `json:"hurry,omitempty"`
-	Status      int           `json:"status,omitempty"` // exit status of superd
-}
-
-// A savedTarget is a [target].
-type savedTarget struct {
-	Up  bool   `json:"up"`
-	By  string `json:"by,omitempty"`
-	For string `json:"for,omitempty"` // an instance
-}
-
-func saveTarget(desired target) savedTarget {
-	return savedTarget{desired.up, desired.by.Kind.String(), desired.by.For}
-}
-
-// target returns the target. An unknown actor becomes ActorOther.
-func (t savedTarget) target() target {
-	kind, err := nameOf[ActorKind](actorNames[:], t.By)
-	if err != nil && t.By != "" {
-		kind = ActorOther
-	}
-	return target{t.Up, Actor{kind, t.For}}
-}
-
-// A savedReason is a [Reason].
-type savedReason struct {
-	Kind   string `json:"kind"`
-	Detail string `json:"detail,omitempty"`
-}
-
-func saveReason(r Reason) savedReason { return savedReason{r.Kind.String(), r.Detail} }
-
-// reason returns the reason. One of an unknown kind keeps only its detail.
-func (r savedReason) reason() Reason {
-	if r == (savedReason{}) {
-		return Reason{}
-	}
-	kind, err := nameOf[ReasonKind](reasonNames[:], r.Kind)
-	if err != nil {
-		kind = ReasonOther
-	}
-	return Reason{kind, r.Detail}
+	Why         fsm.SavedReason `json:"why"`
+	RequestedAt time.Duration   `json:"asked_at,omitempty"` // 0: not requested by a person
+	Hurry       bool            `json:"hurry,omitempty"`
+	Status      int             `json:"status,omitempty"` // exit status of superd
 }
 
 // A savedInstance is the snapshot of an instance.
@@ -97,20 +58,20 @@ type savedInstance struct {
 	Definition *config.Program `json:"table,omitempty"`
 	Removed    bool            `json:"removed,omitempty"` // it is removed when it is at rest
 	// Target of its replacement, as the operator set it
-	ReplacementTarget *savedTarget `json:"replacement_target,omitempty"`
+	ReplacementTarget *fsm.SavedTarget `json:"replacement_target,omitempty"`
 
 	State string `json:"state"`
 	// Its start is prevented by processes that can't be identified
-	Quarantined bool        `json:"quarantined,omitempty"`
-	Desired     savedTarget `json:"desired"`
+	Quarantined bool            `json:"quarantined,omitempty"`
+	Desired     fsm.SavedTarget `json:"desired"`
 	// Target before the shutdown
-	DesiredBeforeShutdown *savedTarget `json:"desired_before_shutdown,omitempty"`
-	RestartPending        bool         `json:"restart_pending,omitempty"`
-	Outcome               string       `json:"outcome"`
-	FailureReason         savedReason  `json:"failure_reason,omitzero"`
-	NotStarted            bool         `json:"not_started,omitempty"`
-	ResourceShortage      bool         `json:"resource_shortage,omitempty"`
-	Failed                bool         `json:"failed,omitempty"`
+	DesiredBeforeShutdown *fsm.SavedTarget `json:"desired_before_shutdown,omitempty"`
+	RestartPending        bool             `json:"restart_pending,omitempty"`
+	Outcome               string           `json:"outcome"`
+	FailureReason         fsm.SavedReason  `json:"failure_reason,omitzero"`
+	NotStarted            bool             `json:"not_started,omitempty"`
+	ResourceShortage      bool             `json:"resource_shortage,omitempty"`
+	Failed                bool             `json:"failed,omitempty"`
 
 	RestartAttempts int             `json:"restart_attempts,omitempty"`
 	Failures        []time.Duration `json:"failures,omitempty"`
@@ -126,9 +87,9 @@ type savedInstance struct {
 	// Due times that were skipped during the current run
 	Skipped int `json:"skipped,omitempty"`
 
-	StartReason savedReason `json:"start_reason,omitzero"`
-	ExitReason  savedReason `json:"exit_reason,omitzero"`
-	StateReason savedReason `json:"state_reason,omitzero"`
+	StartReason fsm.SavedReason `json:"start_reason,omitzero"`
+	ExitReason  fsm.SavedReason `json:"exit_reason,omitzero"`
+	StateReason fsm.SavedReason `json:"state_reason,omitzero"`
 
 	Since time.Duration `json:"since"`
 	// Number of the newest start whose result is in this record

@@ -3,6 +3,8 @@ package procs
 import (
 	"fmt"
 	"time"
+
+	"superd/procs/fsm"
 )
 
 // maxReadyDelay bounds how long superd delays its own readiness for programs that start slowly, as
@@ -24,7 +26,7 @@ func (s *Supervisor) updateNotifier() {
 	case s.onEnd == nil || s.shutdown != nil || s.reloading:
 	case s.ready:
 		s.notify.Status(s.summary())
-	case s.counts[Spawning] == 0 && len(s.reconcileQueue) == 0, !s.readyBy.Active():
+	case s.counts[fsm.Spawning] == 0 && len(s.reconcileQueue) == 0, !s.readyBy.Active():
 		s.ready = true
 		s.readyBy.Stop()
 		s.log.Info("ready", "state", s.summary())
@@ -36,7 +38,7 @@ func (s *Supervisor) updateNotifier() {
 func (s *Supervisor) summary() string {
 	text := plural(len(s.instances), "instance")
 	separator := ": "
-	for _, states := range [][]State{{Running}, {Spawning, Starting}, {Waiting}, {Stopping, StopPending, Killing, TearingDown}, {Backoff}, {Failed}, {Exited}, {Stopped}} {
+	for _, states := range [][]fsm.State{{fsm.Running}, {fsm.Spawning, fsm.Starting}, {fsm.Waiting}, {fsm.Stopping, fsm.StopPending, fsm.Killing, fsm.TearingDown}, {fsm.Backoff}, {fsm.Failed}, {fsm.Exited}, {fsm.Stopped}} {
 		count := 0
 		for _, state := range states {
 			count += s.counts[state]

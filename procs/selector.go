@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"superd/config"
+	"superd/procs/fsm"
 )
 
 // An UnknownNameError reports a name that selects nothing.
@@ -127,7 +128,7 @@ func (s *Supervisor) noInstancesText(name string) string {
 // noReplicasReason returns why a program has no instances.
 func (s *Supervisor) noReplicasReason(program string) string {
 	if _, scaled := s.scales[program]; scaled {
-		return "scaled to 0 by " + actor(ActorOperator).String()
+		return "scaled to 0 by " + fsm.By(fsm.ActorOperator).String()
 	}
 	return "replicas is 0"
 }

@@ -9,6 +9,7 @@ import (
 
 	"superd/logs"
 	"superd/procs/eventlog"
+	"superd/procs/fsm"
 )
 
 // drainLimit bounds how long a shutdown waits for output that is still in the pipes.
@@ -16,7 +17,7 @@ const drainLimit = 2 * time.Second
 
 // A shutdown lasts from the first request to the end of superd.
 type shutdown struct {
-	why Reason
+	why fsm.Reason
 	// Time of the first request by a person; 0: a program has caused the shutdown
 	requestedAt        time.Duration
 	earlyRequestLogged bool // a second request came too early, and that was logged
@@ -51,7 +52,7 @@ func (s *Supervisor) Shutdown(why string) {
 	now := max(s.loop.Now(), 1)
 	switch sd := s.shutdown; {
 	case sd == nil:
-		s.beginShutdown(Reason{ReasonShutdownRequested, why}, now)
+		s.beginShutdown(fsm.ReasonShutdownRequested.With(why), now)
 	case sd.requestedAt == 0:
 		sd.requestedAt = now
 		s.saveSelf()
@@ -76,7 +77,7 @@ func (s *Supervisor) RequestShutdown(why string, recorded func(unrecorded error)
 }
 
 // beginShutdown stops all programs. requestedAt is when a person requested that; 0: no person did.
-func (s *Supervisor) beginShutdown(why Reason, requestedAt time.Duration) {
+func (s *Supervisor) beginShutdown(why fsm.Reason, requestedAt time.Duration) {
 	s.shutdown = &shutdown{why: why, requestedAt: requestedAt}
 	s.saveSelf()
 	s.log.Info("shutting down", "because", why.String())
@@ -102,7 +103,7 @@ func (s *Supervisor) killRemaining(why string) {
 	killed := strings.Join(names, ", ")
 	s.log.Warn("shutting down at once", "because", why, "killed_early", killed)
 	s.record(because(eventlog.Event{Kind: eventlog.Shutdown},
-		Reason{ReasonShutdownHurried, why + "; killed early: " + killed}))
+		fsm.ReasonShutdownHurried.With(why+"; killed early: "+killed)))
 	s.Write()
 	for _, in := range s.instances {
 		in.hurry()
@@ -185,8 +186,8 @@ func (in *instance) hasEdges() bool { return in.node.Linked() }
 func (in *instance) stopForShutdown() {
 	in.replacement = nil
 	m, sd := &in.machine, in.sup.shutdown
-	if !sd.resumed || m.desired.up || m.desired.by.Kind != ActorShutdown && !m.state.AtRest() {
-		in.do(func() []Effect { return m.wantDown(actor(ActorShutdown)) })
+	if !sd.resumed || m.desired.Up || m.desired.By.Kind != fsm.ActorShutdown && !m.state.AtRest() {
+		in.do(func() []fsm.Effect { return m.wantDown(fsm.By(fsm.ActorShutdown)) })
 	}
 	if sd.hurry {
 		in.hurry()
@@ -198,9 +199,9 @@ func (s *Supervisor) inHurry() bool { return s.shutdown != nil && s.shutdown.hur
 // hurry ends the time-out of a stop, a teardown or a hook.
 func (in *instance) hurry() {
 	switch r := in.run; {
-	case in.machine.state == StopPending:
+	case in.machine.state == fsm.StopPending:
 		in.do(in.machine.stopNow)
-	case in.machine.state == Stopping:
+	case in.machine.state == fsm.Stopping:
 		in.do(in.machine.stopTimeout)
 	case r != nil && r.teardown != nil:
 		r.teardown.kill()
@@ -214,7 +215,7 @@ func (s *Supervisor) continueShutdown() {
 	if s.shutdown == nil || s.requestingStops() || s.shutdown.draining || s.onEnd == nil {
 		return
 	}
-	if s.counts[Stopped]+s.counts[Exited]+s.counts[Failed]+s.unkillable < len(s.instances) {
+	if s.counts[fsm.Stopped]+s.counts[fsm.Exited]+s.counts[fsm.Failed]+s.unkillable < len(s.instances) {
 		return
 	}
 	s.shutdown.draining = true

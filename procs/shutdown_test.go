@@ -2,6 +2,8 @@ package procs
 
 import (
 	"testing"
+
+	"superd/procs/fsm"
 )
 
 // TestShutdownOfMany: each turn stops only a share of the instances, so that posted work is done
@@ -11,13 +13,13 @@ func TestShutdownOfMany(t *testing.T) {
 	v, s := quickSupervisor(graphConfig(programs, func(int, int) []int { return nil }))
 	ended := false
 	s.Start(func() { ended = true })
-	for s.counts[Running] < programs {
+	for s.counts[fsm.Running] < programs {
 		v.RunFor(1)
 	}
 	s.Shutdown("a test")
 	for requested := maxStopBatch; requested < programs; requested += maxStopBatch {
-		if s.counts[Stopping] != requested || s.counts[Stopped] > 0 {
-			t.Fatalf("%d stop and %d have stopped, want %d and none", s.counts[Stopping], s.counts[Stopped], requested)
+		if s.counts[fsm.Stopping] != requested || s.counts[fsm.Stopped] > 0 {
+			t.Fatalf("%d stop and %d have stopped, want %d and none", s.counts[fsm.Stopping], s.counts[fsm.Stopped], requested)
 		}
 		posted := false
 		s.scope.Post(func() { posted = true })
@@ -32,5 +34,5 @@ func TestShutdownOfMany(t *testing.T) {
 		}
 		v.RunFor(1)
 	}
-	t.Errorf("superd has not ended: %d have stopped", s.counts[Stopped])
+	t.Errorf("superd has not ended: %d have stopped", s.counts[fsm.Stopped])
 }

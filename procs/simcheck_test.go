@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/procs/fsm"
 	"superd/procs/host"
 )
 
@@ -16,7 +17,7 @@ type model struct {
 	since  time.Duration // time of the last change of wantUp
 
 	in       *instance // observed instance; another one resets the model
-	state    State     // state after the turn before
+	state    fsm.State // state after the turn before
 	stateAt  time.Duration
 	run      *run
 	endedRun *run   // last run whose end was observed
@@ -106,11 +107,11 @@ func (h *history) checkState(in *instance, w *observedInstance) {
 	process := in.run != nil && in.run.process != nil
 	main, others := w.processes.main, w.processes.others
 	switch m.state {
-	case Starting, Running, StopPending, Stopping, Killing:
+	case fsm.Starting, fsm.Running, fsm.StopPending, fsm.Stopping, fsm.Killing:
 		if !process {
 			h.fail("%s is %s without a process", in.name, m.state)
 		}
-	case Spawning, TearingDown:
+	case fsm.Spawning, fsm.TearingDown:
 		if in.run == nil {
 			h.fail("%s is %s without a run", in.name, m.state)
 		} else {
@@ -124,7 +125,7 @@ func (h *history) checkState(in *instance, w *observedInstance) {
 			h.fail("%s is %s while %d of its processes are alive", in.name, m.state, others)
 		}
 	}
-	if (m.state == Backoff) != (in.restartTimer != nil) && m.state != Failed {
+	if (m.state == fsm.Backoff) != (in.restartTimer != nil) && m.state != fsm.Failed {
 		h.fail("%s is %s, restart pending: %v", in.name, m.state, in.restartTimer != nil)
 	}
 	if in.retiring {
@@ -133,11 +134,11 @@ func (h *history) checkState(in *instance, w *observedInstance) {
 	h.checkSlowRetry(in)
 	model := w.model
 	pending := h.stopNotRequested(in)
-	if m.desired.up && !model.wantUp && !pending {
+	if m.desired.Up && !model.wantUp && !pending {
 		h.allowStartForDependent(in)
 	}
-	if m.desired.up != model.wantUp && !pending {
-		h.fail("%s: wanted up = %v, want %v", in.name, m.desired.up, model.wantUp)
+	if m.desired.Up != model.wantUp && !pending {
+		h.fail("%s: wanted up = %v, want %v", in.name, m.desired.Up, model.wantUp)
 	}
 	h.checkBound(in, model)
 }
@@ -150,7 +151,7 @@ func (h *history) stopNotRequested(in *instance) bool {
 // checkSlowRetry checks that a failed instance is retried exactly if the active configuration says
 // so.
 func (h *history) checkSlowRetry(in *instance) {
-	if in.machine.state != Failed {
+	if in.machine.state != fsm.Failed {
 		return
 	}
 	limit := in.program.StartLimit
@@ -170,7 +171,7 @@ const (
 // If a process is unkillable, the bound applies to the report of that.
 func (h *history) checkBound(in *instance, model *model) {
 	m, now := &in.machine, h.v.Now()
-	if m.desired.up || m.state.AtRest() {
+	if m.desired.Up || m.state.AtRest() {
 		return
 	}
 	stop := in.program.StopTimeout
@@ -188,7 +189,7 @@ func (h *history) checkBound(in *instance, model *model) {
 	}
 	bound += stop + host.KillPause + margin
 	if since := now - max(model.since, model.excusedAt, h.reloadedAt); since > bound {
-		h.fail("%s should be down for %v and is still %s", in.name, since, stateNames[m.state])
+		h.fail("%s should be down for %v and is still %s", in.name, since, m.state.Name())
 	}
 }
 
@@ -201,7 +202,7 @@ func (h *history) observeExcuse(in *instance, model *model) {
 		model.graph.turnsKillable = 0
 	}
 	// A pending stop waits for other instances to end, each in bounded time.
-	excused := in.unkillable != "" || in.machine.state == StopPending || in.run != nil && h.forking(in.run) || h.checkForking(in)
+	excused := in.unkillable != "" || in.machine.state == fsm.StopPending || in.run != nil && h.forking(in.run) || h.checkForking(in)
 	if excused || model.excused {
 		model.excusedAt = h.v.Now()
 	}
@@ -326,10 +327,10 @@ func (h *history) checkWaiters(in *instance) {
 		case in.unkillable != "":
 			h.fail("%s is unkillable, and its %s is not answered: %s", in.name, w.op, in.unkillable)
 		// It waits for its dependents to be down
-		case in.machine.restartPending && state == Waiting && len(h.dependents(in)) > 0:
+		case in.machine.restartPending && state == fsm.Waiting && len(h.dependents(in)) > 0:
 		// The stop may still come
-		case w.dependent && state == Running && (in.answerQueued || in.enqueued || in.machine.mustEnd()):
-		case state.AtRest(), state == Running && !in.isOneShot(), in.awaitsSchedule() && !in.answerQueued && !in.enqueued && !in.machine.blockedByConflict:
+		case w.dependent && state == fsm.Running && (in.answerQueued || in.enqueued || in.machine.mustEnd()):
+		case state.AtRest(), state == fsm.Running && !in.isOneShot(), in.awaitsSchedule() && !in.answerQueued && !in.enqueued && !in.machine.blockedByConflict:
 			h.fail("%s is %s, and its %s is not answered", in.name, state, w.op)
 		}
 	}
@@ -338,7 +339,7 @@ func (h *history) checkWaiters(in *instance) {
 // checkRest checks what must hold long after the last fault.
 func (h *history) checkRest() {
 	for _, in := range h.sup.instances {
-		if in.isOneShot() && in.machine.state == Running || in.machine.state == Waiting && in.isComing() {
+		if in.isOneShot() && in.machine.state == fsm.Running || in.machine.state == fsm.Waiting && in.isComing() {
 			h.pending -= len(in.waiters) // these wait for an end that does not come here
 		}
 	}
@@ -382,16 +383,16 @@ func (h *history) checkRest() {
 		// A shutdown ignores reloads
 		case h.sup.shutdown == nil && !h.belongs(in):
 			h.fail("%s exists, beyond the replicas of its program", in.name)
-		case !m.desired.up && (main > 0 || !m.state.AtRest()):
+		case !m.desired.Up && (main > 0 || !m.state.AtRest()):
 			h.fail("%s should be down: %s with %d processes", in.name, m.state, main)
-		case !m.desired.up && others > 0 && !h.kernel.spares(in.name):
+		case !m.desired.Up && others > 0 && !h.kernel.spares(in.name):
 			h.fail("%s should be down: %d processes are left", in.name, others)
-		case !m.desired.up:
-		case m.state == Waiting && h.mayWait(in):
-		case m.state == Running && main == 1:
+		case !m.desired.Up:
+		case m.state == fsm.Waiting && h.mayWait(in):
+		case m.state == fsm.Running && main == 1:
 		case p.Scheduled() && in.awaitsSchedule():
-		case m.state == Exited && p.Restart != config.RestartAlways:
-		case m.state == Failed && (p.Restart == config.RestartNever || limited):
+		case m.state == fsm.Exited && p.Restart != config.RestartAlways:
+		case m.state == fsm.Failed && (p.Restart == config.RestartNever || limited):
 		default:
 			h.fail("%s should be up: %s with %d processes, reason %q", in.name, m.state, main, in.reason())
 		}

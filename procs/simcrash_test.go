@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/procs/fsm"
 	"superd/procs/host"
 )
 
@@ -114,7 +115,7 @@ func (h *history) crash() {
 		for name := range h.models {
 			v, start := recovery.instances[name], recovery.starts[name]
 			of := v != nil && v.Run != nil && v.Run.ID == run
-			decided := of && v.State == stateNames[TearingDown]
+			decided := of && v.State == fsm.TearingDown.Name()
 			begun := start != nil && start.Run == run
 			lost := pending[instanceKey(name)] || begun && pending[startKey(name, start.number)]
 			if lost && !decided && (of || begun) {
@@ -215,19 +216,19 @@ func (h *history) checkAdopted(in *instance, was beforeCrash) {
 		h.fail("%s: its hook %d is alive and not adopted", in.name, p.pid)
 	}
 	a, b := was.machine, is.machine
-	if a.state == Spawning || in.run != nil && in.run.hook != nil || a.state == TearingDown {
-		if a.desired.up != b.desired.up {
-			h.fail("%s: wanted up = %v, it was %v", in.name, b.desired.up, a.desired.up)
+	if a.state == fsm.Spawning || in.run != nil && in.run.hook != nil || a.state == fsm.TearingDown {
+		if a.desired.Up != b.desired.Up {
+			h.fail("%s: wanted up = %v, it was %v", in.name, b.desired.Up, a.desired.Up)
 		}
 		return // it may have changed at recovery
 	}
 	if is, was := recordedOf(in, &b), recordedOf(in, &a); is != was {
 		h.fail("%s is recovered as %+v; it was %+v", in.name, is, was)
 	}
-	if a.state == Stopping && was.stopDeadline != is.stopDeadline && is.stopDeadline > h.v.Now() {
+	if a.state == fsm.Stopping && was.stopDeadline != is.stopDeadline && is.stopDeadline > h.v.Now() {
 		h.fail("%s: the stop time-out is over at %v, it should be at %v", in.name, is.stopDeadline, was.stopDeadline)
 	}
-	if a.state == Starting && was.startDeadline != is.startDeadline && is.startDeadline > h.v.Now()+2*time.Second {
+	if a.state == fsm.Starting && was.startDeadline != is.startDeadline && is.startDeadline > h.v.Now()+2*time.Second {
 		h.fail("%s: the start time-out is over at %v, it should be at %v", in.name, is.startDeadline, was.startDeadline)
 	}
 	if was.due != is.due && is.due > h.v.Now() {
@@ -240,8 +241,8 @@ func (h *history) checkAdopted(in *instance, was beforeCrash) {
 
 // A recordedMachine is the part of a machine that the journal has.
 type recordedMachine struct {
-	state                                                                                     State
-	desired                                                                                   target
+	state                                                                                     fsm.State
+	desired                                                                                   fsm.Target
 	restartPending, outdated, runPending, notStarted, resourceShortage, failed, startLimitHit bool
 	restartAttempts, restarts                                                                 int
 	failures, exitReason, failureReason                                                       string
@@ -272,20 +273,20 @@ func (h *history) resyncModels(before map[string]beforeCrash, pending map[string
 		model := h.models[in.name]
 		_, known := before[in.name]
 		lost := all || pending[instanceKey(in.name)] || !known || in.retiring
-		model.graph = graphModel{stoppedByOperator: in.desired().by.is(ActorOperator) && !in.desired().up, by: in.machine.desired.by}
+		model.graph = graphModel{stoppedByOperator: in.desired().By.Is(fsm.ActorOperator) && !in.desired().Up, by: in.machine.desired.By}
 		if lost {
-			model.wantUp, model.since = in.desired().up && h.sup.shutdown == nil, h.v.Now()
+			model.wantUp, model.since = in.desired().Up && h.sup.shutdown == nil, h.v.Now()
 			model.retries, model.startLimitHit = in.machine.restartAttempts, in.machine.startLimitHit
 			model.failures = slices.Clone(in.machine.failures)
-			model.outcomeUncertain = in.machine.state == TearingDown
+			model.outcomeUncertain = in.machine.state == fsm.TearingDown
 			model.lastRun, model.outdatedRun, model.failed = "", "", in.machine.failed
-			model.retrying = in.machine.state == Failed && in.restartTimer != nil
+			model.retrying = in.machine.state == fsm.Failed && in.restartTimer != nil
 			model.state, model.stateAt = in.machine.state, h.v.Now()
 			if model.exitStatus = in.exitStatus(); in.machine.state.AtRest() {
 				model.stateAt = in.sinceAt
 			}
 		}
-		model.in, model.run, model.hook, model.runFailed = in, in.run, nil, in.machine.failureReason.Kind != ReasonNone
+		model.in, model.run, model.hook, model.runFailed = in, in.run, nil, in.machine.failureReason.Kind != fsm.ReasonNone
 		if in.run != nil {
 			model.lastRun = in.run.invocationID
 			if lost && in.machine.restartPending {

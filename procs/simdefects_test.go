@@ -11,13 +11,14 @@ import (
 
 	"superd/config"
 	"superd/procs/deps"
+	"superd/procs/fsm"
 	"superd/tests/golden"
 )
 
 // A defect is planted to check that the simulation finds it.
 type defect struct {
 	name  string
-	rules func(*table)
+	rules func(*fsm.Table)
 	// In the kernel's spawning and reaping, see [simKernel]
 	noReapGate, reapWaitsForForks, noKillBeforeExec bool
 	// Changes the definition that the machines use; the observer keeps the original
@@ -45,26 +46,24 @@ type defect struct {
 	dropsUnsaved            bool // messages are dropped before their effects are saved
 }
 
-type table = [stateCount][eventCount]*rule
-
 var defects = []defect{
-	{name: "a start during a stop is not refused", rules: func(r *table) { r[Stopping][WantUp] = to(Spawning, Spawn) }},
-	{name: "a start in backoff forgets the pending restart", rules: func(r *table) { r[Backoff][WantUp] = to(Spawning, Spawn) }},
-	{name: "a stop in backoff forgets the pending restart", rules: func(r *table) { r[Backoff][WantDown] = to(Stopped) }},
-	{name: "a stop during a spawn is forgotten", rules: func(r *table) { r[Spawning][SpawnedOutdated] = to(Running) }},
-	{name: "a hanging spawn is not cancelled", rules: func(r *table) { r[Spawning][WantDown] = to(Spawning) }},
-	{name: "the stop time-out is not armed", rules: func(r *table) { r[Running][WantDown] = to(Stopping, SignalStop) }},
-	{name: "SIGKILL is not sent", rules: func(r *table) { r[Stopping][StopTimeout] = to(Killing, ArmKill) }},
-	{name: "the stop signal is not sent", rules: func(r *table) { r[Running][Restart] = to(Stopping) }},
+	{name: "a start during a stop is not refused", rules: func(r *fsm.Table) { r[fsm.Stopping][fsm.WantUp] = fsm.To(fsm.Spawning, fsm.Spawn) }},
+	{name: "a start in backoff forgets the pending restart", rules: func(r *fsm.Table) { r[fsm.Backoff][fsm.WantUp] = fsm.To(fsm.Spawning, fsm.Spawn) }},
+	{name: "a stop in backoff forgets the pending restart", rules: func(r *fsm.Table) { r[fsm.Backoff][fsm.WantDown] = fsm.To(fsm.Stopped) }},
+	{name: "a stop during a spawn is forgotten", rules: func(r *fsm.Table) { r[fsm.Spawning][fsm.SpawnedOutdated] = fsm.To(fsm.Running) }},
+	{name: "a hanging spawn is not cancelled", rules: func(r *fsm.Table) { r[fsm.Spawning][fsm.WantDown] = fsm.To(fsm.Spawning) }},
+	{name: "the stop time-out is not armed", rules: func(r *fsm.Table) { r[fsm.Running][fsm.WantDown] = fsm.To(fsm.Stopping, fsm.SignalStop) }},
+	{name: "SIGKILL is not sent", rules: func(r *fsm.Table) { r[fsm.Stopping][fsm.StopTimeout] = fsm.To(fsm.Killing, fsm.ArmKill) }},
+	{name: "the stop signal is not sent", rules: func(r *fsm.Table) { r[fsm.Running][fsm.Restart] = fsm.To(fsm.Stopping) }},
 	{name: "the stop signal reaches processes besides the main one", eachTurn: inMode(config.KillTree, config.KillMainFirst, config.KillMixed)},
 	{name: "processes that kill_mode spares are ended", eachTurn: inMode(config.KillMainFirst, config.KillProcess)},
-	{name: "an unkillable process is not reported", rules: func(r *table) { r[Killing][KillTimeout] = to(Killing) }},
-	{name: "the restart timer is not armed", rules: func(r *table) { r[Running][RunEndedRetry] = to(Backoff, EndRun) }},
-	{name: "the slow retry is not armed", rules: func(r *table) { r[Running][RunEndedStartLimit] = to(Failed, EndRun) }},
-	{name: "the end of a run does not close its scope", rules: func(r *table) { r[Stopping][RunEndedRestart] = to(Spawning, Spawn) }},
-	{name: "a crash is not followed by a teardown", rules: func(r *table) { r[Running][MainExited] = to(Backoff, EndRun, ArmRestart) }},
-	{name: "a restart during the teardown is forgotten", rules: func(r *table) { r[TearingDown][RunEndedRestart] = to(Stopped, EndRun) }},
-	{name: "a restart of a running program is ignored", rules: func(r *table) { r[Running][Restart] = to(Running) }},
+	{name: "an unkillable process is not reported", rules: func(r *fsm.Table) { r[fsm.Killing][fsm.KillTimeout] = fsm.To(fsm.Killing) }},
+	{name: "the restart timer is not armed", rules: func(r *fsm.Table) { r[fsm.Running][fsm.RunEndedRetry] = fsm.To(fsm.Backoff, fsm.EndRun) }},
+	{name: "the slow retry is not armed", rules: func(r *fsm.Table) { r[fsm.Running][fsm.RunEndedStartLimit] = fsm.To(fsm.Failed, fsm.EndRun) }},
+	{name: "the end of a run does not close its scope", rules: func(r *fsm.Table) { r[fsm.Stopping][fsm.RunEndedRestart] = fsm.To(fsm.Spawning, fsm.Spawn) }},
+	{name: "a crash is not followed by a teardown", rules: func(r *fsm.Table) { r[fsm.Running][fsm.MainExited] = fsm.To(fsm.Backoff, fsm.EndRun, fsm.ArmRestart) }},
+	{name: "a restart during the teardown is forgotten", rules: func(r *fsm.Table) { r[fsm.TearingDown][fsm.RunEndedRestart] = fsm.To(fsm.Stopped, fsm.EndRun) }},
+	{name: "a restart of a running program is ignored", rules: func(r *fsm.Table) { r[fsm.Running][fsm.Restart] = fsm.To(fsm.Running) }},
 	{name: "reaping takes a new child for an orphan", noReapGate: true},
 	{name: "reaping waits for a hanging start, and later starts wait for reaping", reapWaitsForForks: true},
 	{name: "a child that hangs before its exec is not killed", noKillBeforeExec: true},
@@ -110,8 +109,8 @@ var defects = []defect{
 		}
 	})},
 	{name: "recovery forgets leftover processes", recovery: everyInstance(func(_ *history, v *savedInstance) {
-		if v.State == stateNames[TearingDown] {
-			v.State, v.Run = stateNames[Stopped], nil
+		if v.State == fsm.TearingDown.Name() {
+			v.State, v.Run = fsm.Stopped.Name(), nil
 		}
 	})},
 	{name: "recovery forgets a running hook", recovery: everyInstance(func(_ *history, v *savedInstance) {
@@ -119,8 +118,8 @@ var defects = []defect{
 			v.Run.Hook = nil
 		}
 	})},
-	{name: "a scheduled run is not started", rules: func(r *table) { r[Waiting][WantUp] = to(Waiting) }},
-	{name: "a scheduled program stays down after its first run", rules: func(r *table) { r[Running][RunEndedWait] = to(Exited, EndRun) }},
+	{name: "a scheduled run is not started", rules: func(r *fsm.Table) { r[fsm.Waiting][fsm.WantUp] = fsm.To(fsm.Waiting) }},
+	{name: "a scheduled program stays down after its first run", rules: func(r *fsm.Table) { r[fsm.Running][fsm.RunEndedWait] = fsm.To(fsm.Exited, fsm.EndRun) }},
 	{name: "changes of the clock and sleeps of the machine go unnoticed", missesClockChanges: true},
 	{name: "the state of a schedule is not recovered", recovery: everyInstance(func(_ *history, v *savedInstance) { v.Schedule = nil })},
 	{name: "a pending run is not recovered", recovery: everyInstance(func(_ *history, v *savedInstance) { v.RunPending = false })},
@@ -131,26 +130,26 @@ var defects = []defect{
 			b.Schedule = nil
 		}
 	}},
-	{name: "a program starts before its requirements are ready", rules: func(r *table) { r[Stopped][Wait] = to(Spawning, Spawn) }},
+	{name: "a program starts before its requirements are ready", rules: func(r *fsm.Table) { r[fsm.Stopped][fsm.Wait] = fsm.To(fsm.Spawning, fsm.Spawn) }},
 	{name: "an ordering is ignored when both are started at once", beforeStart: withRequirements(func(_, _ []int32, orderings *int32) { *orderings = 0 })},
-	{name: "a program stopped for a lost requirement restarts at once", rules: func(r *table) { r[Stopping][RunEndedWait] = to(Spawning, EndRun, Spawn) }},
-	{name: "a stop does not wait for dependents", rules: func(r *table) { r[Running][DeferStop] = to(Stopping, SignalStop, ArmStop) }},
-	{name: "a pending stop is never carried out", rules: func(r *table) { r[StopPending][Restart] = to(StopPending) }},
-	{name: "a wait after backoff keeps the timer", rules: func(r *table) { r[Backoff][Wait] = to(Waiting) }},
+	{name: "a program stopped for a lost requirement restarts at once", rules: func(r *fsm.Table) { r[fsm.Stopping][fsm.RunEndedWait] = fsm.To(fsm.Spawning, fsm.EndRun, fsm.Spawn) }},
+	{name: "a stop does not wait for dependents", rules: func(r *fsm.Table) { r[fsm.Running][fsm.DeferStop] = fsm.To(fsm.Stopping, fsm.SignalStop, fsm.ArmStop) }},
+	{name: "a pending stop is never carried out", rules: func(r *fsm.Table) { r[fsm.StopPending][fsm.Restart] = fsm.To(fsm.StopPending) }},
+	{name: "a wait after backoff keeps the timer", rules: func(r *fsm.Table) { r[fsm.Backoff][fsm.Wait] = fsm.To(fsm.Waiting) }},
 	{name: "a change is not propagated to dependents", eachTurn: func(in *instance) { in.sup.reconcileQueue, in.enqueued = nil, false }},
 	{name: "requirements that are down are not counted", eachTurn: withRequirements(func(required, _ []int32, _ *int32) { required[deps.Down] = 0 })},
 	{name: "a wait is not recovered", recovery: everyInstance(func(_ *history, v *savedInstance) {
-		if v.State == stateNames[Waiting] {
-			v.State = stateNames[Stopped]
+		if v.State == fsm.Waiting.Name() {
+			v.State = fsm.Stopped.Name()
 		}
 	})},
 	{name: "a pending stop is not recovered", recovery: everyInstance(func(_ *history, v *savedInstance) {
-		if v.State == stateNames[StopPending] {
-			v.State = stateNames[Running]
+		if v.State == fsm.StopPending.Name() {
+			v.State = fsm.Running.Name()
 		}
 	})},
-	{name: "a program counts as ready once started", rules: func(r *table) { r[Spawning][SpawnedUnready] = to(Running, StartMonitoring) }},
-	{name: "a program that is not ready in time is not stopped", rules: func(r *table) { r[Starting][StartTimeout] = to(Starting) }},
+	{name: "a program counts as ready once started", rules: func(r *fsm.Table) { r[fsm.Spawning][fsm.SpawnedUnready] = fsm.To(fsm.Running, fsm.StartMonitoring) }},
+	{name: "a program that is not ready in time is not stopped", rules: func(r *fsm.Table) { r[fsm.Starting][fsm.StartTimeout] = fsm.To(fsm.Starting) }},
 	{name: "readiness is not noticed", eachTurn: func(in *instance) {
 		if r := in.run; r != nil && r.readiness != nil {
 			r.readiness.scope.Close()
@@ -158,8 +157,8 @@ var defects = []defect{
 	}},
 	{name: "a dependent starts while its requirement is starting", eachTurn: withRequirements(func(required, _ []int32, _ *int32) { required[deps.Coming] = 0 })},
 	{name: "a wait for readiness is not recovered", recovery: everyInstance(func(_ *history, v *savedInstance) {
-		if v.State == stateNames[Starting] {
-			v.State = stateNames[Running]
+		if v.State == fsm.Starting.Name() {
+			v.State = fsm.Running.Name()
 		}
 	})},
 	{name: "recovery begins a start time-out anew", recovery: everyInstance(func(h *history, v *savedInstance) {
@@ -170,9 +169,9 @@ var defects = []defect{
 	{name: "a message is read before its consequences are saved", dropsUnsaved: true},
 	{name: "a change of the main process goes unnoticed", ignoresMainPID: true},
 	{name: "a process of another program is taken as the main one", anyMain: true},
-	{name: "an unhealthy program is not restarted", rules: func(r *table) { r[Running][HealthFailed] = to(Running) }},
+	{name: "an unhealthy program is not restarted", rules: func(r *fsm.Table) { r[fsm.Running][fsm.HealthFailed] = fsm.To(fsm.Running) }},
 	{name: "a program is checked while it stops", eachTurn: func(in *instance) {
-		if r := in.run; in.machine.state == Stopping && r.process != nil && r.monitor == nil && r.program.Health != nil {
+		if r := in.run; in.machine.state == fsm.Stopping && r.process != nil && r.monitor == nil && r.program.Health != nil {
 			in.startMonitoring()
 		}
 	}},
@@ -181,7 +180,7 @@ var defects = []defect{
 			r.monitor.end()
 		}
 	}},
-	{name: "a watchdog time-out is ignored", rules: func(r *table) { r[Running][WatchdogTimeout] = to(Running) }},
+	{name: "a watchdog time-out is ignored", rules: func(r *fsm.Table) { r[fsm.Running][fsm.WatchdogTimeout] = fsm.To(fsm.Running) }},
 	{name: "a failed check counts during a reload of the program", eachTurn: func(in *instance) {
 		if r := in.run; r != nil && r.monitor != nil && r.reloadTimer != nil {
 			r.reloadTimer.Stop()
@@ -259,7 +258,7 @@ func TestPlantedDefects(t *testing.T) {
 	if !plantDefects {
 		t.Skip("skipped under the race detector: the simulation has one goroutine")
 	}
-	whole := rules
+	whole := *rules
 	var page strings.Builder
 	page.WriteString("| planted defect | caught after | as |\n| --- | --- | --- |\n")
 	for _, d := range defects {
@@ -267,10 +266,10 @@ func TestPlantedDefects(t *testing.T) {
 			continue
 		}
 		if d.rules != nil {
-			d.rules(&rules)
+			d.rules(rules)
 		}
 		found := simulate(1, 20_000, d, true)
-		rules = whole
+		*rules = whole
 		if found.count == 0 {
 			t.Errorf("%s: not caught", d.name)
 			continue

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/procs/fsm"
 	"superd/procs/host"
 )
 
@@ -47,7 +48,7 @@ func (h *history) observe(in *instance, model *model) {
 	}
 	h.checkReady(in, model)
 	if before == after {
-		if after != Killing {
+		if after != fsm.Killing {
 			return
 		}
 		since := max(model.stateAt, h.sup.startedAt)
@@ -68,28 +69,28 @@ func (h *history) observe(in *instance, model *model) {
 		model.resetFailed()
 	}
 	endedAt := h.v.Now()
-	if before == TearingDown {
+	if before == fsm.TearingDown {
 		endedAt = model.stateAt
 	}
 	model.state, model.stateAt = after, h.v.Now()
-	if before != TearingDown && before != Backoff && !before.AtRest() {
+	if before != fsm.TearingDown && before != fsm.Backoff && !before.AtRest() {
 		model.failed = model.runFailed || model.run != nil && model.run.readyAt == 0
 	}
-	stops := (before == Running || before == StopPending) && (after == Stopping || after == Killing)
+	stops := (before == fsm.Running || before == fsm.StopPending) && (after == fsm.Stopping || after == fsm.Killing)
 	// Otherwise it is treated like a crash
-	if stops && in.machine.failureReason.Kind == ReasonNone {
+	if stops && in.machine.failureReason.Kind == fsm.ReasonNone {
 		h.checkStop(in, before)
 	}
-	ended := after == Backoff || after == Failed || after == Exited
-	if !ended && (after != Waiting || before.AtRest() || !in.machine.awaitsSchedule()) {
+	ended := after == fsm.Backoff || after == fsm.Failed || after == fsm.Exited
+	if !ended && (after != fsm.Waiting || before.AtRest() || !in.machine.awaitsSchedule()) {
 		return
 	}
-	if after == Waiting && in.machine.outcome == RunEndedRestart {
+	if after == fsm.Waiting && in.machine.outcome == fsm.RunEndedRestart {
 		model.resetFailed()
 		return // A requested restart
 	}
-	model.retrying = after == Failed && in.restartTimer != nil
-	if before == Backoff {
+	model.retrying = after == fsm.Failed && in.restartTimer != nil
+	if before == fsm.Backoff {
 		h.observePolicyChange(in, model)
 		return
 	}
@@ -98,13 +99,13 @@ func (h *history) observe(in *instance, model *model) {
 		h.checkExit(in, ran)
 	}
 	h.checkOutcome(in, model, ran, endedAt)
-	if after == Waiting {
+	if after == fsm.Waiting {
 		model.resetFailed()
 	}
-	if after != Backoff && after != Waiting && in.restartTimer == nil {
+	if after != fsm.Backoff && after != fsm.Waiting && in.restartTimer == nil {
 		h.recordFinalExit(in, ran)
 	}
-	if after == Backoff {
+	if after == fsm.Backoff {
 		h.checkDelay(in, model)
 	}
 }
@@ -148,11 +149,11 @@ func (h *history) observePolicyChange(in *instance, model *model) {
 	p, ran := in.program, h.kernel.mains[model.lastRun]
 	success := h.succeeded(in, model, ran)
 	switch {
-	case in.machine.state == Exited:
+	case in.machine.state == fsm.Exited:
 		h.expect(in, success && p.Restart != config.RestartAlways, "in backoff")
-	case in.machine.state == Failed:
+	case in.machine.state == fsm.Failed:
 		h.expect(in, !success && p.Restart == config.RestartNever, "in backoff")
-	case in.machine.state == Waiting:
+	case in.machine.state == fsm.Waiting:
 		h.expect(in, p.Scheduled() && (success || p.Restart == config.RestartNever), "in backoff")
 		model.resetFailed()
 		return
@@ -171,39 +172,39 @@ func (h *history) checkOutcome(in *instance, model *model, ran *simProcess, ende
 	switch {
 	case model.outdatedRun == model.lastRun:
 		// The restart needs no decision; a program with a schedule waits for that
-		h.expect(in, got == Waiting && p.Scheduled(), "restarted")
+		h.expect(in, got == fsm.Waiting && p.Scheduled(), "restarted")
 	case ran == nil && h.kernel.shortages[model.lastRun]: // retried, whatever the policy
-		h.expect(in, got == Backoff, "in backoff")
+		h.expect(in, got == fsm.Backoff, "in backoff")
 	case p.Scheduled() && (success || p.Restart == config.RestartNever):
-		h.expect(in, got == Waiting && !retry, "waiting for the next time")
+		h.expect(in, got == fsm.Waiting && !retry, "waiting for the next time")
 	case success && p.Restart != config.RestartAlways:
-		h.expect(in, got == Exited && !retry, "exited after success")
+		h.expect(in, got == fsm.Exited && !retry, "exited after success")
 	case success:
-		h.expect(in, got == Backoff, "in backoff")
+		h.expect(in, got == fsm.Backoff, "in backoff")
 		if uncertain { // a reload may have changed what success is
 			model.failures = slices.Clone(in.machine.failures)
 		}
 	case p.Restart == config.RestartNever:
-		h.expect(in, got == Failed && !retry, "failed for good")
+		h.expect(in, got == fsm.Failed && !retry, "failed for good")
 	default:
 		surely, perhaps := model.overLimit(p.StartLimit, endedAt)
 		if uncertain {
 			surely, perhaps = false, true
 			model.failures = slices.Clone(in.machine.failures)
 		}
-		hitLimit := got == Failed && retry == (p.StartLimit.RetryAfter > 0)
+		hitLimit := got == fsm.Failed && retry == (p.StartLimit.RetryAfter > 0)
 		if p.Scheduled() {
-			hitLimit = got == Waiting && !retry
+			hitLimit = got == fsm.Waiting && !retry
 		}
 		switch {
 		case surely:
 			h.expect(in, hitLimit, "failed at the start limit")
 		case perhaps:
-			h.expect(in, hitLimit || got == Backoff, "in backoff, or failed at the start limit")
+			h.expect(in, hitLimit || got == fsm.Backoff, "in backoff, or failed at the start limit")
 		default:
-			h.expect(in, got == Backoff, "in backoff, below its limit")
+			h.expect(in, got == fsm.Backoff, "in backoff, below its limit")
 		}
-		if got == Failed {
+		if got == fsm.Failed {
 			model.startLimitHit, model.failures = true, nil
 		}
 	}

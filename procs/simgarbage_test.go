@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/journal"
 )
@@ -96,7 +97,24 @@ func garbage(rng *rand.Rand, value any) any {
 			}
 		}
 	}
-	texts := slices.Concat(stateNames[:], outcomeNames[:], actorNames[:], reasonNames[:], []string{"", "x", "p1", "fifo/1", "2026-01-01T00:00:00Z"})
+	texts := append(allNames(), "", "x", "p1", "fifo/1", "2026-01-01T00:00:00Z")
 	all := []any{nil, true, -1, 0, 1, 7, int64(math.MinInt64), int64(math.MaxInt64), uint64(math.MaxUint64), 1e300, texts[rng.IntN(len(texts))], []any{}, map[string]any{}, []any{1, "x"}}
 	return all[rng.IntN(len(all))]
+}
+
+// allNames returns the names of states, outcomes, actors and reasons in the journal.
+func allNames() (names []string) {
+	for s := range fsm.StateCount {
+		names = append(names, s.Name())
+	}
+	for e := range fsm.EventCount {
+		names = append(names, e.OutcomeName())
+	}
+	for k := fsm.ActorNone; k <= fsm.ActorOther; k++ {
+		names = append(names, k.String())
+	}
+	for k := fsm.ReasonNone; k <= fsm.ReasonLogOutageOver; k++ {
+		names = append(names, k.String())
+	}
+	return names
 }

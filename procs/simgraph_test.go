@@ -7,6 +7,7 @@ import (
 
 	"superd/config"
 	"superd/procs/deps"
+	"superd/procs/fsm"
 )
 
 // maxReactionTurns bounds the turns that superd needs to react to a change elsewhere in the graph:
@@ -16,13 +17,13 @@ const maxReactionTurns = 4
 // A graphModel is what the observer records of an instance in the graph. A uint64 is the turn since
 // which a condition holds that must not last; 0: it does not hold.
 type graphModel struct {
-	stoppedByOperator bool   // whether the operator wanted it down in the last turn
-	turnsKillable     int    // turns since it was last reported as unkillable
-	by                Actor  // actor of its desired state
-	run               *run   // last run that has begun
-	startable         uint64 // a requirement was not requested to start
-	requirementDown   uint64 // it runs while a requirement is down
-	idle              uint64 // it waits, or its stop is pending, without a blocker
+	stoppedByOperator bool      // whether the operator wanted it down in the last turn
+	turnsKillable     int       // turns since it was last reported as unkillable
+	by                fsm.Actor // actor of its desired state
+	run               *run      // last run that has begun
+	startable         uint64    // a requirement was not requested to start
+	requirementDown   uint64    // it runs while a requirement is down
+	idle              uint64    // it waits, or its stop is pending, without a blocker
 }
 
 // lastsTooLong records whether a condition holds, and reports whether it has held for too long.
@@ -155,9 +156,9 @@ func (h *history) countedInstances(program string) []*instance {
 // isUp reports whether an instance satisfies its dependents.
 func isUp(in *instance) bool {
 	if in.program.Type == config.TypeOneshot {
-		return in.machine.state == Exited
+		return in.machine.state == fsm.Exited
 	}
-	return in.machine.state == Running
+	return in.machine.state == fsm.Running
 }
 
 // allUp reports whether all instances of a requirement are up.
@@ -170,7 +171,7 @@ func notAllUp(peers []*instance) bool { return !allUp(peers) }
 // anyComing reports whether programs ordered after these instances have to wait.
 func anyComing(peers []*instance) bool {
 	return slices.ContainsFunc(peers, func(in *instance) bool {
-		return in.machine.desired.up && !in.machine.state.AtRest() && !isUp(in)
+		return in.machine.desired.Up && !in.machine.state.AtRest() && !isUp(in)
 	})
 }
 
@@ -186,7 +187,7 @@ func isAlive(in *instance) bool { return in.run != nil && in.unkillable == "" }
 func (h *history) isStopping(in *instance) bool {
 	requires, _ := h.dependencies(in)
 	m := &in.machine
-	return !m.desired.up || m.restartPending || m.outdated || slices.ContainsFunc(requires, func(peers []*instance) bool {
+	return !m.desired.Up || m.restartPending || m.outdated || slices.ContainsFunc(requires, func(peers []*instance) bool {
 		return len(peers) == 0 || slices.ContainsFunc(peers, func(r *instance) bool { return r.availability() <= deps.Returning })
 	})
 }
@@ -237,7 +238,7 @@ func (h *history) unreconciledOrderings(in *instance) (names []string) {
 	for _, program := range definition.After {
 		for _, name := range h.instanceNames(h.sup.config.Program(program)) {
 			model, other := h.models[name], h.sup.byName[name]
-			if model != nil && model.wantUp && (other == nil || !other.retiring && other.machine.state == Stopped) {
+			if model != nil && model.wantUp && (other == nil || !other.retiring && other.machine.state == fsm.Stopped) {
 				names = append(names, name)
 			}
 		}
@@ -255,28 +256,28 @@ func (h *history) checkGraph(in *instance, w *observedInstance) {
 		model.graph.run = in.run
 		h.spawnedRuns[in.run.invocationID] = true
 	}
-	if by := m.desired.by; by.Kind == ActorOperator && by.For != "" && by != model.graph.by {
+	if by := m.desired.By; by.Kind == fsm.ActorOperator && by.For != "" && by != model.graph.by {
 		model.resetFailed() // the operator has started one of its dependents
 	}
-	model.graph.by = m.desired.by
-	startable := m.desired.up && slices.ContainsFunc(requires, func(peers []*instance) bool {
+	model.graph.by = m.desired.By
+	startable := m.desired.Up && slices.ContainsFunc(requires, func(peers []*instance) bool {
 		return slices.ContainsFunc(peers, func(r *instance) bool {
-			return !r.machine.desired.up && !r.retiring && !r.machine.desired.by.is(ActorOperator) && r.machine.desired.by.Kind != ActorShutdown
+			return !r.machine.desired.Up && !r.retiring && !r.machine.desired.By.Is(fsm.ActorOperator) && r.machine.desired.By.Kind != fsm.ActorShutdown
 		})
 	})
 	if h.lastsTooLong(&model.graph.startable, startable) {
 		h.fail("%s is wanted up, and its requirements were not started", in.name)
 	}
-	model.graph.stoppedByOperator = !m.desired.up && m.desired.by.is(ActorOperator)
-	requirementDown := m.state == Running || m.state == Spawning && in.run.hook == nil && h.committed(in.run) == nil
+	model.graph.stoppedByOperator = !m.desired.Up && m.desired.By.Is(fsm.ActorOperator)
+	requirementDown := m.state == fsm.Running || m.state == fsm.Spawning && in.run.hook == nil && h.committed(in.run) == nil
 	if h.lastsTooLong(&model.graph.requirementDown, requirementDown && slices.ContainsFunc(requires, anyLost)) {
 		h.fail("%s is %s, and a requirement is down", in.name, m.state)
 	}
 	idle := false
 	switch m.state {
-	case StopPending:
+	case fsm.StopPending:
 		idle = len(h.dependents(in)) == 0
-	case Waiting:
+	case fsm.Waiting:
 		occupied := func(other *instance) bool {
 			return other.retiring && programOf(other.name) == programOf(in.name) && numbered(other.name) != numbered(in.name)
 		}
@@ -285,23 +286,23 @@ func (h *history) checkGraph(in *instance, w *observedInstance) {
 		idle = free && !m.awaitsSchedule() && (!m.restartPending || len(h.dependents(in)) == 0) && !h.stopNotRequested(in)
 	}
 	if h.lastsTooLong(&model.graph.idle, idle) {
-		h.fail("%s is %s without a blocker: %s", in.name, stateNames[m.state], in.reason())
+		h.fail("%s is %s without a blocker: %s", in.name, m.state.Name(), in.reason())
 	}
 }
 
 // checkStop checks that an instance is not stopped before its dependents and, in a shutdown, not
 // before the instances ordered after it.
-func (h *history) checkStop(in *instance, before State) {
+func (h *history) checkStop(in *instance, before fsm.State) {
 	if h.sup.inHurry() {
 		return
 	}
 	// A stop in this turn may have preceded the shutdown
-	ordered := h.sup.shutdown != nil && (before != StopPending || h.policy.shutdownTurn != h.v.Turns())
+	ordered := h.sup.shutdown != nil && (before != fsm.StopPending || h.policy.shutdownTurn != h.v.Turns())
 	for _, other := range h.sup.instances {
 		requires, after := h.dependencies(other)
 		first := contains(requires, in) || ordered && contains(after, in)
 		if first && isAlive(other) && h.models[other.name].graph.turnsKillable != 1 {
-			h.fail("%s is stopped while %s is %s", in.name, other.name, stateNames[other.machine.state])
+			h.fail("%s is stopped while %s is %s", in.name, other.name, other.machine.state.Name())
 		}
 	}
 }
@@ -309,11 +310,11 @@ func (h *history) checkStop(in *instance, before State) {
 // allowStartForDependent expects the instance to be up if a dependent that is wanted up may have
 // started it.
 func (h *history) allowStartForDependent(in *instance) {
-	if was := h.models[in.name].graph; in.machine.desired.by.For == "" || was.stoppedByOperator {
+	if was := h.models[in.name].graph; in.machine.desired.By.For == "" || was.stoppedByOperator {
 		return
 	}
 	for _, other := range h.sup.instances {
-		if requires, _ := h.dependencies(other); other.machine.desired.up && contains(requires, in) {
+		if requires, _ := h.dependencies(other); other.machine.desired.Up && contains(requires, in) {
 			h.want(in.name, true)
 			return
 		}
@@ -329,10 +330,10 @@ func (h *history) resetRequirements(in *instance) {
 		}
 		for _, r := range peers {
 			desired := r.machine.desired
-			if desired.up && r.machine.state.AtRest() && !isUp(r) {
+			if desired.Up && r.machine.state.AtRest() && !isUp(r) {
 				h.models[r.name].resetFailed()
 			}
-			if desired.up || !desired.by.is(ActorOperator) {
+			if desired.Up || !desired.By.Is(fsm.ActorOperator) {
 				h.resetRequirements(r)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"superd/config"
 	"superd/pidfd"
+	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/notify"
 	"superd/procs/probe"
@@ -163,13 +164,13 @@ func newRunning(program *config.Program, keeper bool) (*history, *instance) {
 // TestMainProcessChangesDuringStop: a process that becomes the main process during the stop gets
 // the signal that its predecessor got.
 func TestMainProcessChangesDuringStop(t *testing.T) {
-	for _, state := range []State{Stopping, Killing} {
-		t.Run(stateNames[state], func(t *testing.T) {
+	for _, state := range []fsm.State{fsm.Stopping, fsm.Killing} {
+		t.Run(state.Name(), func(t *testing.T) {
 			web := programNamed("web", nil)
 			web.Watchdog, web.KillMode, web.StopTimeout = time.Hour, config.KillProcess, time.Minute
 			h, in := newRunning(web, false)
 			h.kernel.spared["web"] = true
-			if in.machine.state != Running {
+			if in.machine.state != fsm.Running {
 				t.Fatalf("web is %v", in.machine.state)
 			}
 			main := h.kernel.mains[in.run.invocationID]
@@ -177,21 +178,21 @@ func TestMainProcessChangesDuringStop(t *testing.T) {
 			if _, err := h.sup.Command(OpStop, []string{"web"}, false, func([]CommandResult) {}); err != nil {
 				t.Fatal(err)
 			}
-			if state == Killing {
+			if state == fsm.Killing {
 				h.v.RunFor(web.StopTimeout + time.Second)
 			}
 			if in.machine.state != state {
-				t.Fatalf("web is %s, want it %s", stateNames[in.machine.state], stateNames[state])
+				t.Fatalf("web is %s, want it %s", in.machine.state.Name(), state.Name())
 			}
 			successor := main.forkSuccessor()
 			main.notify(notify.Message{MainPID: successor.pid})
 			h.v.RunFor(10 * time.Second) // the exit status can't be known
 			want := syscall.SIGTERM
-			if state == Killing {
+			if state == fsm.Killing {
 				want = syscall.SIGKILL
 			}
-			if in.machine.state != Stopped || successor.exit.Signal != want || h.err != nil {
-				t.Errorf("web is %s, its main process ended with %v, %v; want it stopped, by %v", stateNames[in.machine.state], successor.exit, h.err, want)
+			if in.machine.state != fsm.Stopped || successor.exit.Signal != want || h.err != nil {
+				t.Errorf("web is %s, its main process ended with %v, %v; want it stopped, by %v", in.machine.state.Name(), successor.exit, h.err, want)
 			}
 		})
 	}
@@ -217,8 +218,8 @@ func TestNewMainProcessReusesPid(t *testing.T) {
 	// Here, so that superd does not read it earlier
 	h.kernel.socketOf(first.run).messages = []notify.Message{{MainPID: third.pid}}
 	h.v.RunFor(time.Minute)
-	if in.machine.state != Running || simProcessOf(in.run.process) != third || h.err != nil {
-		t.Errorf("web is %s, %v; want it running, with its third process", stateNames[in.machine.state], h.err)
+	if in.machine.state != fsm.Running || simProcessOf(in.run.process) != third || h.err != nil {
+		t.Errorf("web is %s, %v; want it running, with its third process", in.machine.state.Name(), h.err)
 	}
 }
 
@@ -240,12 +241,12 @@ func TestWatchdogOfNewMainProcess(t *testing.T) {
 	h.kernel.reapForeign(second)
 	h.v.RunFor(web.Watchdog + 50*time.Millisecond)
 	if in.run != run || !run.mainEnded() {
-		t.Fatalf("web is %s, want the exit of its main process noticed", stateNames[in.machine.state])
+		t.Fatalf("web is %s, want the exit of its main process noticed", in.machine.state.Name())
 	}
 	second.notify(notify.Message{MainPID: third.pid})
 	h.v.RunFor(time.Minute)
 	if in.run == run {
-		t.Errorf("web is %s, with process %d: its watchdog time-out was missed", stateNames[in.machine.state], in.run.process.Pid())
+		t.Errorf("web is %s, with process %d: its watchdog time-out was missed", in.machine.state.Name(), in.run.process.Pid())
 	}
 }
 
@@ -265,8 +266,8 @@ func TestExitedProcessIsNotReportedUnkillable(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.v.RunFor(2 * notifyDrainLimit)
-	if in.machine.state != Stopped || h.err != nil {
-		t.Errorf("web is %s, %v; want it stopped", stateNames[in.machine.state], h.err)
+	if in.machine.state != fsm.Stopped || h.err != nil {
+		t.Errorf("web is %s, %v; want it stopped", in.machine.state.Name(), h.err)
 	}
 }
 
@@ -292,7 +293,7 @@ func TestUnwatchedProcessIsReportedUnkillable(t *testing.T) {
 	}
 	h.v.RunFor(host.KillPause + time.Second)
 	if in.unkillable == "" || h.err != nil {
-		t.Errorf("web is %s, unkillable %q, %v; want it reported", stateNames[in.machine.state], in.unkillable, h.err)
+		t.Errorf("web is %s, unkillable %q, %v; want it reported", in.machine.state.Name(), in.unkillable, h.err)
 	}
 }
 
@@ -315,7 +316,7 @@ func TestCheckBetweenMainProcesses(t *testing.T) {
 	run.monitor.onResult(probe.Result{Outcome: probe.Failed, Reason: "connection refused", At: h.v.Now()})
 	resume()
 	h.v.RunFor(time.Second)
-	if in.machine.state != Running || in.run != run || simProcessOf(run.process) != second {
-		t.Errorf("web is %s: %s; want it running, with its second process", stateNames[in.machine.state], in.reason())
+	if in.machine.state != fsm.Running || in.run != run || simProcessOf(run.process) != second {
+		t.Errorf("web is %s: %s; want it running, with its second process", in.machine.state.Name(), in.reason())
 	}
 }

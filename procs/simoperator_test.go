@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/procs/fsm"
 )
 
 // want records the expected desired state of an instance.
@@ -76,7 +77,7 @@ func (h *history) scale() {
 	h.logf("scale %s=%d", p.Name, n)
 	before, desired := h.instanceNames(p), h.sup.desiredFor(p.Name)
 	if len(before) == 0 {
-		desired = &target{true, actor(ActorOperator)}
+		desired = &fsm.Target{Up: true, By: fsm.By(fsm.ActorOperator)}
 	}
 	switch {
 	case n == len(before):
@@ -108,7 +109,7 @@ func (h *history) instanceNames(p *config.Program) []string {
 
 // expectNames records the expected desired states of a program's instances when it has those names.
 // desired is that of new ones; nil: that of the configuration.
-func (h *history) expectNames(p *config.Program, desired *target, names []string) {
+func (h *history) expectNames(p *config.Program, desired *fsm.Target, names []string) {
 	for _, in := range h.sup.instancesOf(p.Name) {
 		if !slices.Contains(names, in.name) {
 			h.want(in.name, false)
@@ -116,7 +117,7 @@ func (h *history) expectNames(p *config.Program, desired *target, names []string
 	}
 	up := p.Autostart
 	if desired != nil {
-		up = desired.up
+		up = desired.Up
 	}
 	for _, name := range names {
 		switch in := h.sup.byName[name]; {
@@ -173,7 +174,7 @@ func (h *history) reload() {
 
 // A stateAndRun is the state and run of an instance.
 type stateAndRun struct {
-	state State
+	state fsm.State
 	run   *run
 }
 
@@ -186,7 +187,7 @@ func (h *history) untouched(diff *config.Diff) map[*instance]stateAndRun {
 			continue
 		}
 		same := program == in.program
-		if r := in.run; r != nil && !same && in.machine.state == Running {
+		if r := in.run; r != nil && !same && in.machine.state == fsm.Running {
 			change := config.CompareProgram(r.program, program)
 			same = !change.Restarts()
 		}
@@ -222,9 +223,9 @@ func (h *history) expectChange(c *config.Change) {
 			}
 			model := h.models[in.name]
 			model.excusedAt = h.v.Now() // its time-outs may have changed
-			model.outcomeUncertain = model.outcomeUncertain || in.machine.state == TearingDown
-			starts := !model.wantUp && (p.Autostart && !in.program.Autostart && !in.machine.desired.by.is(ActorOperator) || p.Scheduled() && in.machine.desired.by.is(ActorUnscheduled))
-			if model.wantUp && in.machine.state == Waiting && !in.machine.runPending && unschedules(in.program, p) {
+			model.outcomeUncertain = model.outcomeUncertain || in.machine.state == fsm.TearingDown
+			starts := !model.wantUp && (p.Autostart && !in.program.Autostart && !in.machine.desired.By.Is(fsm.ActorOperator) || p.Scheduled() && in.machine.desired.By.Is(fsm.ActorUnscheduled))
+			if model.wantUp && in.machine.state == fsm.Waiting && !in.machine.runPending && fsm.Unschedules(in.program, p) {
 				h.want(in.name, false)
 			}
 			if starts {
@@ -238,7 +239,7 @@ func (h *history) expectChange(c *config.Change) {
 			if in.run != nil && in.program.Scheduled() && p.Scheduled() {
 				restarts = false // the run continues
 			}
-			if restarts && model.wantUp && (in.machine.state != Backoff || starts) {
+			if restarts && model.wantUp && (in.machine.state != fsm.Backoff || starts) {
 				model.resetFailed()
 				if in.run != nil {
 					model.outdatedRun, model.restartRequested = in.run.invocationID, false

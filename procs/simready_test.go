@@ -8,6 +8,7 @@ import (
 	"superd/config"
 	"superd/loop"
 	"superd/pidfd"
+	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/notify"
 	"superd/procs/probe"
@@ -357,21 +358,21 @@ func (h *history) checkReady(in *instance, model *model) {
 		return
 	}
 	switch in.machine.state {
-	case Running:
+	case fsm.Running:
 		// A reload may have changed the kind of readiness after the instance was ready. Numbered
 		// instances share one address.
 		if ready := r.program.Ready; ready != nil && p.readyAt == 0 && (reportsReadiness(ready) || !numbered(in.name)) && h.reloadedAt < p.began {
 			h.fail("%s is running, and its process was never ready", in.name)
 		}
-	case Starting:
+	case fsm.Starting:
 		if late := now - max(p.began, h.sup.startedAt, h.reloadedAt); late > r.program.StartTimeout+h.kernel.socketOf(p.run).maxDelay() {
 			h.fail("%s is starting for %v, start time-out %v", in.name, late, r.program.StartTimeout)
 		}
 	}
-	if in.machine.state == Running && model.state == Running {
+	if in.machine.state == fsm.Running && model.state == fsm.Running {
 		h.checkUnhealthy(in, r, p, model)
 	}
-	if in.machine.failureReason.Kind != ReasonNone && !model.runFailed {
+	if in.machine.failureReason.Kind != fsm.ReasonNone && !model.runFailed {
 		model.runFailed = true
 		h.checkFailureReason(in, r, p)
 	}
@@ -404,7 +405,7 @@ func (h *history) checkUnhealthy(in *instance, r *run, p *simProcess, model *mod
 func (h *history) checkFailureReason(in *instance, r *run, p *simProcess) {
 	now, failureReason := h.v.Now(), in.machine.failureReason
 	switch failureReason.Kind {
-	case ReasonStartTimeout:
+	case fsm.ReasonStartTimeout:
 		ready, socket := r.program.Ready, h.kernel.socketOf(p.run)
 		if ready != nil && reportsReadiness(ready) && p.readyAt != 0 && now-p.readyAt > socket.maxDelay()+2*ready.Interval && !socket.lost {
 			h.fail("%s was ended as not ready, and is ready for %v", in.name, now-p.readyAt)
@@ -412,7 +413,7 @@ func (h *history) checkFailureReason(in *instance, r *run, p *simProcess) {
 		if now-p.began < r.program.StartTimeout-simMaxDelay {
 			h.fail("%s was ended as not ready after only %v", in.name, now-p.began)
 		}
-	case ReasonUnhealthy:
+	case fsm.ReasonUnhealthy:
 		command := r.program.Health == nil || r.program.Health.Exec != nil
 		if p.unhealthySince == 0 && p.readyAt != 0 && now-p.readyAt > 5*time.Minute && !p.busy && !h.checksMayHang && !(command && h.commandMayFail(in)) {
 			h.fail("%s was ended as unhealthy, and never was: %s", in.name, failureReason)
@@ -429,7 +430,7 @@ func (h *history) checkFailureReason(in *instance, r *run, p *simProcess) {
 				h.fail("%s was ended as unhealthy, and is healthy: %s", in.name, failureReason)
 			}
 		}
-	case ReasonWatchdogTimeout:
+	case fsm.ReasonWatchdogTimeout:
 		// Unsaved messages delay the time-out: a ping after the deadline is too late
 		age := now - p.pingedAt
 		if p.unhealthySince == 0 && age < p.watchdog && age > h.kernel.socketOf(p.run).maxDelay() {

@@ -15,6 +15,7 @@ import (
 
 	"superd/config"
 	"superd/internal/workers"
+	"superd/procs/fsm"
 	"superd/procs/journal"
 	"superd/procs/schedule"
 )
@@ -237,25 +238,25 @@ func (r *Snapshot) readInstances(state *journal.State, log *slog.Logger) {
 
 // check returns an error for values that this superd can't use.
 func (v *savedInstance) check() error {
-	state, err := nameOf[State](stateNames[:], v.State)
+	state, err := fsm.ParseState(v.State)
 	if err != nil {
 		return err
 	}
-	outcome, err := nameOf[Event](outcomeNames[:], v.Outcome)
+	outcome, err := fsm.ParseOutcome(v.Outcome)
 	if err != nil {
 		return err
 	}
-	main, run := state.lives(), v.Run != nil
-	if run != (main || state == Spawning || state == TearingDown) || main && v.Run.Main == nil {
+	main, run := state.Lives(), v.Run != nil
+	if run != (main || state == fsm.Spawning || state == fsm.TearingDown) || main && v.Run.Main == nil {
 		return fmt.Errorf("state %s does not fit the run", v.State)
 	}
-	if !v.Desired.Up && (state == Starting || state == Running) {
+	if !v.Desired.Up && (state == fsm.Starting || state == fsm.Running) {
 		return fmt.Errorf("state %s while not wanted up", v.State)
 	}
-	if state == TearingDown && (outcome < RunEndedRetry || outcome > RunEndedWait) {
+	if state == fsm.TearingDown && (outcome < fsm.RunEndedRetry || outcome > fsm.RunEndedWait) {
 		return fmt.Errorf("state %s with outcome %s", v.State, v.Outcome)
 	}
-	if v.Due != nil && rules[state][RestartDue] == nil {
+	if v.Due != nil && rules[state][fsm.RestartDue] == nil {
 		return fmt.Errorf("state %s with a pending restart", v.State)
 	}
 	if run && v.Run.Hook != nil && !isHookNumber(v.Run.Hook.At) {
@@ -325,9 +326,9 @@ func (r *Snapshot) definition(number uint64, instance string) *config.Program {
 // the instance is wanted up.
 func merge(v *savedInstance, start *savedStart, autostart bool, number uint64) *savedInstance {
 	if v == nil {
-		v = &savedInstance{Config: number, State: stateNames[Stopped], Outcome: outcomeNames[WantUp]}
+		v = &savedInstance{Config: number, State: fsm.Stopped.Name(), Outcome: fsm.WantUp.OutcomeName()}
 		if autostart {
-			v.Desired = saveTarget(target{true, actor(ActorConfiguration)})
+			v.Desired = fsm.Target{Up: true, By: fsm.By(fsm.ActorConfiguration)}.Snapshot()
 		}
 	}
 	if start == nil || start.number <= v.LastCompletedStart {
@@ -337,8 +338,8 @@ func merge(v *savedInstance, start *savedStart, autostart bool, number uint64) *
 	if v.Run != nil && v.Run.ID == start.Run {
 		run = *v.Run
 	} else { // the earlier run is over
-		merged.State, merged.Due, merged.RestartPending = stateNames[Spawning], nil, false
-		merged.FailureReason = savedReason{}
+		merged.State, merged.Due, merged.RestartPending = fsm.Spawning.Name(), nil, false
+		merged.FailureReason = fsm.SavedReason{}
 	}
 	run.HadProcess = true
 	merged.Run, merged.LastCompletedStart = &run, start.number
@@ -352,8 +353,8 @@ func merge(v *savedInstance, start *savedStart, autostart bool, number uint64) *
 		run.PreStarted, run.Hook, run.start = true, nil, start
 	} else {
 		run.Hook = &savedHook{At: *start.Hook, start: start}
-		if start.PostStop && merged.State != stateNames[TearingDown] {
-			merged.State, run.ended = stateNames[Running], true
+		if start.PostStop && merged.State != fsm.TearingDown.Name() {
+			merged.State, run.ended = fsm.Running.Name(), true
 		}
 	}
 	return &merged

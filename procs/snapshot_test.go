@@ -13,45 +13,46 @@ import (
 	"superd/logs"
 	"superd/loop"
 	"superd/pidfd"
+	"superd/procs/fsm"
 	"superd/procs/journal"
 	"superd/procs/schedule"
 )
 
 func TestMerge(t *testing.T) {
-	record := func(state State, completed uint64, run *savedRun) *savedInstance {
-		return &savedInstance{State: stateNames[state], Outcome: outcomeNames[RunEndedRetry], LastCompletedStart: completed, Run: run, FailureReason: saveReason(Reason{ReasonUnhealthy, "unhealthy"})}
+	record := func(state fsm.State, completed uint64, run *savedRun) *savedInstance {
+		return &savedInstance{State: state.Name(), Outcome: fsm.RunEndedRetry.OutcomeName(), LastCompletedStart: completed, Run: run, FailureReason: fsm.ReasonUnhealthy.With("unhealthy").Snapshot()}
 	}
 	tests := []struct {
 		name        string
 		saved       *savedInstance
 		startRecord *savedStart
-		state       State
+		state       fsm.State
 		main        bool // whether the start record is that of the main process
 		hook        int  // hook of the start record; -1: none
 		ended       bool
 	}{
-		{"no record, a main process", nil, &savedStart{Run: "a", number: 1}, Spawning, true, -1, false},
-		{"its output was stored", record(Backoff, 0, nil), &savedStart{Run: "a", FDNames: [2]string{"7"}, number: 1}, Spawning, true, -1, false},
-		{"a run that is not in the record", record(Backoff, 1, nil), &savedStart{Run: "b", number: 2}, Spawning, true, -1, false},
-		{"a start that was recorded", record(Backoff, 2, nil), &savedStart{Run: "a", number: 2}, Backoff, false, -1, false},
-		{"a hook before", record(Spawning, 1, &savedRun{ID: "a"}), &savedStart{Run: "a", Hook: new(1), number: 2}, Spawning, false, 1, false},
-		{"the main process after the hooks", record(Spawning, 1, &savedRun{ID: "a", Hook: &savedHook{At: 1}}),
-			&savedStart{Run: "a", number: 2}, Spawning, true, -1, false},
-		{"a hook after, of a main process that seemed to run", record(Running, 1, &savedRun{ID: "a", Main: &savedProcess{Pid: 7}}),
-			&savedStart{Run: "a", Hook: new(0), PostStop: true, number: 2}, Running, false, 0, true},
-		{"a hook after", record(TearingDown, 1, &savedRun{ID: "a"}),
-			&savedStart{Run: "a", Hook: new(0), PostStop: true, number: 2}, TearingDown, false, 0, false},
+		{"no record, a main process", nil, &savedStart{Run: "a", number: 1}, fsm.Spawning, true, -1, false},
+		{"its output was stored", record(fsm.Backoff, 0, nil), &savedStart{Run: "a", FDNames: [2]string{"7"}, number: 1}, fsm.Spawning, true, -1, false},
+		{"a run that is not in the record", record(fsm.Backoff, 1, nil), &savedStart{Run: "b", number: 2}, fsm.Spawning, true, -1, false},
+		{"a start that was recorded", record(fsm.Backoff, 2, nil), &savedStart{Run: "a", number: 2}, fsm.Backoff, false, -1, false},
+		{"a hook before", record(fsm.Spawning, 1, &savedRun{ID: "a"}), &savedStart{Run: "a", Hook: new(1), number: 2}, fsm.Spawning, false, 1, false},
+		{"the main process after the hooks", record(fsm.Spawning, 1, &savedRun{ID: "a", Hook: &savedHook{At: 1}}),
+			&savedStart{Run: "a", number: 2}, fsm.Spawning, true, -1, false},
+		{"a hook after, of a main process that seemed to run", record(fsm.Running, 1, &savedRun{ID: "a", Main: &savedProcess{Pid: 7}}),
+			&savedStart{Run: "a", Hook: new(0), PostStop: true, number: 2}, fsm.Running, false, 0, true},
+		{"a hook after", record(fsm.TearingDown, 1, &savedRun{ID: "a"}),
+			&savedStart{Run: "a", Hook: new(0), PostStop: true, number: 2}, fsm.TearingDown, false, 0, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			v := merge(tt.saved, tt.startRecord, true, 1)
-			if v.State != stateNames[tt.state] {
-				t.Errorf("state %s, want %s", v.State, stateNames[tt.state])
+			if v.State != tt.state.Name() {
+				t.Errorf("state %s, want %s", v.State, tt.state.Name())
 			}
 			if tt.startRecord.FDNames[0] != "" && v.FDName != tt.startRecord.FDNames[0] {
 				t.Errorf("the keeper has its output under %q, want %q", v.FDName, tt.startRecord.FDNames[0])
 			}
-			if own := tt.saved != nil && (v.Run == nil || tt.saved.Run != nil && tt.saved.Run.ID == v.Run.ID); own != (v.FailureReason != (savedReason{})) {
+			if own := tt.saved != nil && (v.Run == nil || tt.saved.Run != nil && tt.saved.Run.ID == v.Run.ID); own != (v.FailureReason != (fsm.SavedReason{})) {
 				t.Errorf("failure reason %q; want it only in the run for which it is recorded", v.FailureReason)
 			}
 			r := v.Run
@@ -155,8 +156,8 @@ func TestRecoveredRunFollowsStartRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.sup.Start(func() {})
-	if web := h.sup.byName["web"]; web.machine.state != Starting {
-		t.Errorf("web is %v, want starting", stateNames[web.machine.state])
+	if web := h.sup.byName["web"]; web.machine.state != fsm.Starting {
+		t.Errorf("web is %v, want starting", web.machine.state.Name())
 	}
 }
 
@@ -185,13 +186,13 @@ func TestChecksAfterExitDoNotCount(t *testing.T) {
 	h.sup.Start(func() {})
 	h.v.RunFor(time.Minute)
 	in := h.sup.byName["web"]
-	if in.machine.state != Running || in.run.monitor.healthy() == nil || !*in.run.monitor.healthy() {
-		t.Fatalf("web is %s, want it healthy", stateNames[in.machine.state])
+	if in.machine.state != fsm.Running || in.run.monitor.healthy() == nil || !*in.run.monitor.healthy() {
+		t.Fatalf("web is %s, want it healthy", in.machine.state.Name())
 	}
 	main.end(pidfd.Exit{Known: true})
 	h.v.RunFor(time.Minute)
-	if m := &in.machine; m.state != Failed || strings.Contains(m.stateReason.String(), "unhealthy") || h.err != nil {
-		t.Errorf("web is %s: %s, %v; want that it exited by itself", stateNames[m.state], m.stateReason, h.err)
+	if m := &in.machine; m.state != fsm.Failed || strings.Contains(m.stateReason.String(), "unhealthy") || h.err != nil {
+		t.Errorf("web is %s: %s, %v; want that it exited by itself", m.state.Name(), m.stateReason, h.err)
 	}
 }
 
@@ -216,12 +217,12 @@ func TestRecoveredStartWaitsForConflict(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.sup.Start(func() {})
-	if web := h.sup.byName["web"]; web.machine.state != Waiting {
-		t.Errorf("web is %v, want waiting", stateNames[web.machine.state])
+	if web := h.sup.byName["web"]; web.machine.state != fsm.Waiting {
+		t.Errorf("web is %v, want waiting", web.machine.state.Name())
 	}
 	h.v.RunFor(time.Minute)
-	if web := h.sup.byName["web"]; web.machine.state != Running || len(h.sup.instances) != 1 || h.err != nil {
-		t.Errorf("web is %v in the end, with %d others, %v", stateNames[web.machine.state], len(h.sup.instances)-1, h.err)
+	if web := h.sup.byName["web"]; web.machine.state != fsm.Running || len(h.sup.instances) != 1 || h.err != nil {
+		t.Errorf("web is %v in the end, with %d others, %v", web.machine.state.Name(), len(h.sup.instances)-1, h.err)
 	}
 }
 
@@ -298,7 +299,7 @@ func TestStartRecordHasSchedule(t *testing.T) {
 		{"another time of a cron line was due in the same turn", midnight, noon, midnight},
 	}
 	for _, tt := range tests {
-		v := &savedInstance{State: stateNames[Waiting], Outcome: outcomeNames[WantUp], Schedule: tt.record}
+		v := &savedInstance{State: fsm.Waiting.Name(), Outcome: fsm.WantUp.OutcomeName(), Schedule: tt.record}
 		start := &savedStart{Run: "run", Schedule: tt.start, number: 1}
 		if got := merge(v, start, true, 1).Schedule; got != tt.expects {
 			t.Errorf("%s: schedule %v, want %v", tt.name, got, tt.expects)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"superd/config"
 	"superd/logs"
+	"superd/procs/fsm"
 	"superd/procs/host"
 )
 
@@ -20,7 +21,7 @@ func (in *instance) spawn() {
 	in.collector.BeginRun(r.invocationID, awaitsLine(r.program))
 	switch {
 	case len(in.program.Invalid) > 0:
-		mistakes := Reason{ReasonInvalid, in.program.Invalid.Error()}
+		mistakes := fsm.ReasonInvalid.With(in.program.Invalid.Error())
 		r.scope.Post(func() { in.spawnFailed(r, mistakes, host.FaultFinal) })
 	case in.hungWorkers > 0:
 		// A cancelled worker has not returned: at most one worker at a time hangs in a file system
@@ -47,9 +48,9 @@ func (in *instance) preStart(r *run) *hookRun {
 	return in.newHooks(r, "pre_start", r.program.PreStart, func(err error) {
 		switch {
 		case errors.Is(err, errHookStopped) || in.machine.mustEnd():
-			in.do(func() []Effect { return in.machine.spawnCanceled(in.hasLeftovers(r)) })
+			in.do(func() []fsm.Effect { return in.machine.spawnCanceled(in.hasLeftovers(r)) })
 		case err != nil:
-			in.spawnFailed(r, startFailure(ReasonHookFailed, err), faultIn(err))
+			in.spawnFailed(r, startFailure(fsm.ReasonHookFailed, err), faultIn(err))
 		default:
 			r.preStarted = true
 			in.save()
@@ -158,11 +159,11 @@ func (in *instance) spawnResult(r *run, record *startRecord, child host.Child, e
 	in.clearUnkillable()
 	in.attach(record, child)
 	if isKilled(err) && !r.timedOut {
-		in.do(func() []Effect { return in.machine.spawnCanceled(in.hasLeftovers(r)) })
+		in.do(func() []fsm.Effect { return in.machine.spawnCanceled(in.hasLeftovers(r)) })
 		return
 	}
 	if err != nil {
-		in.spawnFailed(r, startFailure(ReasonStartFailed, err), faultIn(err))
+		in.spawnFailed(r, startFailure(fsm.ReasonStartFailed, err), faultIn(err))
 		return
 	}
 	r.oomKills, r.envSum = int32(in.tree.OOMKills()), child.EnvSum
@@ -174,9 +175,9 @@ func (in *instance) spawnResult(r *run, record *startRecord, child host.Child, e
 	in.spawnedMain(r)
 }
 
-func (in *instance) spawnFailed(r *run, reason Reason, fault host.Fault) {
+func (in *instance) spawnFailed(r *run, reason fsm.Reason, fault host.Fault) {
 	in.recordNoStart(r, reason)
-	in.do(func() []Effect {
+	in.do(func() []fsm.Effect {
 		return in.machine.spawnFailed(in.sup.loop.Now(), reason, fault, in.hasLeftovers(r))
 	})
 	in.logFailure("program not started", "error", reason.String())
@@ -190,7 +191,7 @@ func (in *instance) spawnTimedOut(r *run) {
 		r.delayedBegin = nil
 		text := fmt.Sprintf("an earlier start still hangs in %s, after another start_timeout %s; %s",
 			in.hangsIn, limit, host.HangHint)
-		in.spawnFailed(r, Reason{ReasonStartTimeout, text}, host.FaultProgram)
+		in.spawnFailed(r, fsm.ReasonStartTimeout.With(text), host.FaultProgram)
 		return
 	case r.pending.Queued():
 		// The machine is slow, not the program
@@ -219,16 +220,16 @@ func (in *instance) awaitKilled(r *run) {
 		case r.timedOut:
 			in.spawnFailed(r, r.startTimeoutReason(stage), host.FaultProgram)
 		default:
-			in.do(func() []Effect { return in.machine.spawnCanceled(in.hasLeftovers(r)) })
+			in.do(func() []fsm.Effect { return in.machine.spawnCanceled(in.hasLeftovers(r)) })
 		}
 	})
 }
 
 // startTimeoutReason returns the reason of a start that hangs in a stage.
-func (r *run) startTimeoutReason(stage string) Reason {
-	return Reason{ReasonStartTimeout,
+func (r *run) startTimeoutReason(stage string) fsm.Reason {
+	return fsm.ReasonStartTimeout.With(
 		fmt.Sprintf("%s: no answer within start_timeout %s; %s",
-			stage, r.program.StartTimeout, host.HangHint)}
+			stage, r.program.StartTimeout, host.HangHint))
 }
 
 // describeHungStart describes what a spawn that can't be cancelled waits for.
@@ -245,7 +246,7 @@ func (s *Supervisor) describeHungStart(pending host.PendingSpawn) string {
 // cancelSpawn performs the effect CancelSpawn, in a step of its own.
 func (in *instance) cancelSpawn(r *run) {
 	switch {
-	case r != in.run || in.machine.state != Spawning:
+	case r != in.run || in.machine.state != fsm.Spawning:
 		return
 	case !in.machine.mustEnd():
 		return // the start is wanted again
@@ -259,7 +260,7 @@ func (in *instance) cancelSpawn(r *run) {
 		in.awaitKilled(r)
 		return
 	}
-	in.do(func() []Effect { return in.machine.spawnCanceled(in.hasLeftovers(r)) })
+	in.do(func() []fsm.Effect { return in.machine.spawnCanceled(in.hasLeftovers(r)) })
 }
 
 // cancelWorker cancels the spawn of the main process if possible, and reports whether it did.
@@ -295,11 +296,11 @@ func faultIn(err error) host.Fault {
 
 // startFailure returns the reason of a start that failed with err. It is of that kind, except in a
 // resource shortage.
-func startFailure(kind ReasonKind, err error) Reason {
+func startFailure(kind fsm.ReasonKind, err error) fsm.Reason {
 	if faultIn(err) == host.FaultResource {
-		kind = ReasonShortage
+		kind = fsm.ReasonShortage
 	}
-	return Reason{kind, err.Error()}
+	return kind.With(err.Error())
 }
 
 // isKilled reports whether a start failed because superd killed its child.

@@ -10,6 +10,7 @@ import (
 
 	"superd/config"
 	"superd/logs"
+	"superd/procs/fsm"
 	"superd/procs/probe"
 )
 
@@ -18,7 +19,7 @@ type Status struct {
 	Name       string // instance: web, or web@2
 	Program    string
 	Groups     []string
-	State      State
+	State      fsm.State
 	Ready      bool
 	Healthy    *bool  // nil without health checks, and before the first result
 	StatusText string // what the program reports of itself (STATUS=)
@@ -36,7 +37,7 @@ type Status struct {
 	// It has run, so the newest line in its log is not from an earlier superd
 	HasRun     bool
 	Reason     string
-	ReasonKind ReasonKind
+	ReasonKind fsm.ReasonKind
 	WantedUp   bool
 }
 
@@ -90,7 +91,7 @@ func (s *Supervisor) Info() Info {
 		Started:      s.wallAt(s.startedAt),
 		Uptime:       s.loop.Now() - s.startedAt,
 		Programs:     len(s.instances),
-		Running:      s.counts[Running],
+		Running:      s.counts[fsm.Running],
 		ShuttingDown: s.shutdown != nil,
 	}
 }
@@ -113,7 +114,7 @@ func (s *Supervisor) Status(names []string) ([]Status, error) {
 // A Brief is the part of a [Status] that costs nothing to compute.
 type Brief struct {
 	Name  string
-	State State
+	State fsm.State
 	Pid   int // 0 without a main process
 }
 
@@ -152,7 +153,7 @@ func (in *instance) status() Status {
 		LogFile:   in.collector.Path(),
 		Collector: &in.collector,
 		HasRun:    in.run != nil || in.lastExit != nil,
-		WantedUp:  m.desired.up,
+		WantedUp:  m.desired.Up,
 	}
 	st.ReasonKind, st.Reason = in.shownReason()
 	if in.lastExit != nil {

@@ -7,6 +7,7 @@ import (
 
 	"superd/logs"
 	"superd/procs/eventlog"
+	"superd/procs/fsm"
 )
 
 // A watcher is a subscription to changes of [Supervisor.Status] or of the instances.
@@ -123,7 +124,7 @@ func (s *Supervisor) onDropped(l logs.DroppedOutput) {
 		e := eventlog.Event{
 			At: time.Now(), Kind: eventlog.Output, Instance: l.Instance, Program: l.Program, Run: l.Run,
 		}
-		events.Append(because(e, Reason{ReasonOutputDropped, l.Text}))
+		events.Append(because(e, fsm.ReasonOutputDropped.With(l.Text)))
 	}
 }
 
@@ -135,10 +136,10 @@ func (s *Supervisor) recordOutage(o logs.Outage, over bool) {
 		e := eventlog.Event{
 			At: now, Kind: eventlog.Outage, Instance: o.Instance, Program: o.Program, Run: o.Run, State: eventlog.Begun,
 		}
-		why := Reason{ReasonLogOutage, "output does not get into " + o.Log + ": " + o.Reason}
+		why := fsm.ReasonLogOutage.With("output does not get into " + o.Log + ": " + o.Reason)
 		if over {
 			e.State = eventlog.Over
-			why = Reason{ReasonLogOutageOver, coarseDuration(now.Sub(o.Since))}
+			why = fsm.ReasonLogOutageOver.With(coarseDuration(now.Sub(o.Since)))
 		}
 		events.Append(because(e, why))
 	}
@@ -152,6 +153,6 @@ func (s *Supervisor) recordFirstOutput(r logs.RunStart) {
 		e := eventlog.Event{
 			At: time.Now(), Kind: eventlog.Print, Instance: r.Instance, Program: r.Program, Run: r.Run, Place: r.At.String(),
 		}
-		events.Append(because(e, Reason{Kind: ReasonFirstOutput}))
+		events.Append(because(e, fsm.Reason{Kind: fsm.ReasonFirstOutput}))
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"superd/loop"
 	"superd/procs/deps"
 	"superd/procs/eventlog"
+	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/probe"
 	"superd/procs/schedule"
@@ -115,10 +116,10 @@ type Supervisor struct {
 	byPid         map[int]owner          // owners of superd's children, by pid
 	// Adopted processes that may become superd's children, by pid
 	adoptedByPid map[int]*adoptedProcess
-	counts       [stateCount]int // instances in each state
-	outputs      int             // upper bound on the programs' FIFOs
-	loggers      int32           // instances that are loggers
-	unkillable   int             // instances with a process that survived SIGKILL
+	counts       [fsm.StateCount]int // instances in each state
+	outputs      int                 // upper bound on the programs' FIFOs
+	loggers      int32               // instances that are loggers
+	unkillable   int                 // instances with a process that survived SIGKILL
 
 	startedAt time.Duration
 	// All programs that start by themselves were spawned once, or maxReadyDelay has passed
@@ -227,7 +228,7 @@ func (s *Supervisor) Start(onEnd func()) {
 // failed, with the mistake as the reason.
 func (s *Supervisor) autostart(in *instance) {
 	if in.program.Autostart || len(in.program.Invalid) > 0 {
-		in.do(func() []Effect { return in.machine.wantUp(actor(ActorConfiguration), false) })
+		in.do(func() []fsm.Effect { return in.machine.wantUp(fsm.By(fsm.ActorConfiguration), false) })
 		return
 	}
 	in.save() // the record shows that it was created

@@ -224,7 +224,7 @@ func (t *teardown) end() {
 	if len(t.killed) > 0 {
 		m := &t.in.machine
 		killed := slices.Sorted(maps.Keys(t.killed))
-		m.exitReason = m.exitReason.and("; leftover processes killed: " + strings.Join(killed, ", "))
+		m.exitReason = m.exitReason.And("; leftover processes killed: " + strings.Join(killed, ", "))
 	}
 	t.in.clearUnkillable()
 	t.in.leftoversKilled(t.run)

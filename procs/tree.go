@@ -3,13 +3,14 @@ package procs
 import (
 	"slices"
 
+	"superd/procs/fsm"
 	"superd/procs/host"
 )
 
 // A ProcessTree is the processes of one instance, or the unattributed processes.
 type ProcessTree struct {
 	Name    string
-	State   State
+	State   fsm.State
 	Main    int // pid of the main process; 0 without one
 	Members []TreeMember
 

@@ -7,6 +7,7 @@ import (
 
 	"superd/config"
 	"superd/pidfd"
+	"superd/procs/fsm"
 	"superd/procs/host"
 )
 
@@ -18,7 +19,7 @@ func (s *Supervisor) findUnrecorded(r *Snapshot) error {
 	for name := range r.instanceNames() {
 		// A start was under way. A later start may be in the damaged part.
 		v := merge(r.instances[name], r.starts[name], false, 0)
-		if v.State != stateNames[Spawning] || v.Run == nil {
+		if v.State != fsm.Spawning.Name() || v.Run == nil {
 			continue
 		}
 		if p, start := v.process(); p == nil && start == nil || p != nil && !s.host.Lives(p.identity()) {
@@ -122,21 +123,21 @@ func (s *Supervisor) unrecordedRun(r *Snapshot, name string) *savedInstance {
 	if main < 0 || slices.ContainsFunc(leftovers, func(leftover host.Leftover) bool { return leftover.Run != leftovers[main].Run }) {
 		return nil
 	}
-	v := &savedInstance{Config: r.oldest(), Desired: saveTarget(target{true, actor(ActorConfiguration)})}
+	v := &savedInstance{Config: r.oldest(), Desired: fsm.Target{Up: true, By: fsm.By(fsm.ActorConfiguration)}.Snapshot()}
 	if was != nil {
 		v = new(*was)
 		switch {
 		case v.Desired.Up:
-		case v.Desired.target().by.Kind == ActorShutdown: // the shutdown is resumed or undone
-			v.Desired, v.DesiredBeforeShutdown = saveTarget(target{true, actor(ActorConfiguration)}), nil
+		case v.Desired.Restore().By.Kind == fsm.ActorShutdown: // the shutdown is resumed or undone
+			v.Desired, v.DesiredBeforeShutdown = fsm.Target{Up: true, By: fsm.By(fsm.ActorConfiguration)}.Snapshot(), nil
 		default: // it must have been started since
-			v.Desired = saveTarget(target{true, actor(ActorOperator)})
+			v.Desired = fsm.Target{Up: true, By: fsm.By(fsm.ActorOperator)}.Snapshot()
 		}
 	}
-	v.State, v.Outcome = stateNames[Running], outcomeNames[WantUp]
-	v.Due, v.RestartPending, v.FailureReason = nil, false, savedReason{}
+	v.State, v.Outcome = fsm.Running.Name(), fsm.WantUp.OutcomeName()
+	v.Due, v.RestartPending, v.FailureReason = nil, false, fsm.SavedReason{}
 	now := s.loop.Now()
-	v.Since, v.StateReason = now, saveReason(Reason{Kind: ReasonRecovered})
+	v.Since, v.StateReason = now, fsm.Reason{Kind: fsm.ReasonRecovered}.Snapshot()
 	v.Output, v.Stderr = true, len(streamsOf(program)) > 1
 	v.Input = program.LoggerOf != ""
 	v.Run = &savedRun{ID: leftovers[main].Run, HadProcess: true, StartedAt: now, ReadyAt: now, PreStarted: true,

@@ -13,6 +13,7 @@ import (
 	"superd/logs"
 	"superd/loop"
 	"superd/procs"
+	"superd/procs/fsm"
 )
 
 // BenchmarkStatus measures the server's work for the status of 1,000 running programs, off the
@@ -34,7 +35,7 @@ func BenchmarkStatus(b *testing.B) {
 		if err := os.WriteFile(file, []byte("a line of some length or so\n"), 0o600); err != nil {
 			b.Fatal(err)
 		}
-		all = append(all, procs.Status{Name: name, Program: name, State: procs.Running, Ready: true, Pid: os.Getpid(), StartTicks: self.Start,
+		all = append(all, procs.Status{Name: name, Program: name, State: fsm.Running, Ready: true, Pid: os.Getpid(), StartTicks: self.Start,
 			Since: time.Now(), Uptime: time.Hour, LogFile: "/var/log/superd/" + name + ".log", Collector: store.NewCollector(l.Root(), name, logs.Options{Path: file}), HasRun: true, Reason: "started"})
 	}
 	var brief []procs.Brief

@@ -12,6 +12,7 @@ import (
 	"superd/logs"
 	"superd/procs"
 	"superd/procs/eventlog"
+	"superd/procs/fsm"
 	"superd/procs/probe"
 	"superd/tests/golden"
 )
@@ -31,17 +32,17 @@ func TestGoldenAnswers(t *testing.T) {
 	h := newHarness(t)
 	at := func(s int) time.Time { return startOfTest.Add(time.Duration(s) * time.Second) }
 	var all []procs.Status
-	for state := procs.Stopped; state <= procs.Failed; state++ {
+	for state := fsm.Stopped; state <= fsm.Failed; state++ {
 		name := fmt.Sprintf("p%02d", state)
 		all = append(all, procs.Status{Name: name, Program: name, State: state, Since: at(0)})
 	}
 	all = append(all, procs.Status{
-		Name: "web@2", Program: "web", Groups: []string{"front"}, State: procs.Running, Ready: true, Healthy: new(false),
+		Name: "web@2", Program: "web", Groups: []string{"front"}, State: fsm.Running, Ready: true, Healthy: new(false),
 		StatusText: "3 clients", Check: &procs.Check{At: at(1), Took: time.Second, Outcome: probe.Failed, Reason: "refused", Failures: 2},
 		Pid: 1 << 30, Since: at(0), Uptime: time.Minute, Restarts: 3,
 		Exit:      &procs.ExitStatus{Signal: "SIGKILL", At: at(0), Known: true},
 		NextStart: new(1500 * time.Millisecond), LogFile: "/var/log/superd/web@2.log",
-		Reason: "started by the operator", ReasonKind: procs.ReasonStarted, WantedUp: true,
+		Reason: "started by the operator", ReasonKind: fsm.ReasonStarted, WantedUp: true,
 	})
 	h.on(func() { h.fake.all = all })
 	get := func(target string) string {
@@ -98,14 +99,14 @@ func TestGoldenAnswers(t *testing.T) {
 // TestClientNames compares the names that clients know with those of superd.
 func TestClientNames(t *testing.T) {
 	for client, own := range map[string]string{
-		control.StateStopped:  procs.Stopped.String(),
-		control.StateWaiting:  procs.Waiting.String(),
-		control.StateStarting: procs.Starting.String(),
-		control.StateRunning:  procs.Running.String(),
-		control.StateStopping: procs.Stopping.String(),
-		control.StateBackoff:  procs.Backoff.String(),
-		control.StateExited:   procs.Exited.String(),
-		control.StateFailed:   procs.Failed.String(),
+		control.StateStopped:  fsm.Stopped.String(),
+		control.StateWaiting:  fsm.Waiting.String(),
+		control.StateStarting: fsm.Starting.String(),
+		control.StateRunning:  fsm.Running.String(),
+		control.StateStopping: fsm.Stopping.String(),
+		control.StateBackoff:  fsm.Backoff.String(),
+		control.StateExited:   fsm.Exited.String(),
+		control.StateFailed:   fsm.Failed.String(),
 
 		control.KindState:    string(eventlog.State),
 		control.KindStart:    string(eventlog.Start),

@@ -23,6 +23,7 @@ import (
 	"superd/loop"
 	"superd/procs"
 	"superd/procs/eventlog"
+	"superd/procs/fsm"
 	"superd/procs/host"
 )
 
@@ -100,7 +101,7 @@ func (f *fakeSupervisor) Command(op procs.Op, names []string, wait bool, done fu
 	if !f.pending {
 		var outcomes []procs.CommandResult
 		for _, st := range some {
-			outcomes = append(outcomes, procs.CommandResult{Name: st.Name, OK: true, State: procs.Running, Message: "running, pid 7"})
+			outcomes = append(outcomes, procs.CommandResult{Name: st.Name, OK: true, State: fsm.Running, Message: "running, pid 7"})
 		}
 		done(outcomes)
 	}
@@ -127,7 +128,7 @@ func (f *fakeSupervisor) Scale(scalings []procs.Scaling, wait bool, done func([]
 		return nil, &procs.ScaleError{Program: "db", Why: "its log file has a name"}
 	}
 	done([]procs.ScaleResult{{Program: scalings[0].Name, From: 1, To: scalings[0].Replicas,
-		Instances: []procs.CommandResult{{Name: "web@1", OK: true, State: procs.Running, Message: "running, pid 7"}}}})
+		Instances: []procs.CommandResult{{Name: "web@1", OK: true, State: fsm.Running, Message: "running, pid 7"}}}})
 	return func() { f.note("cancel") }, nil
 }
 
@@ -183,9 +184,9 @@ func (f *fakeSupervisor) Why(names []string) ([]procs.Diagnosis, error) {
 	}
 	var facts []procs.Diagnosis
 	for _, st := range some {
-		facts = append(facts, procs.Diagnosis{Name: st.Name, State: st.State, Now: startOfTest, Since: startOfTest, Kind: procs.ReasonStarted,
-			Reason:   procs.Reason{Kind: procs.ReasonStarted, Detail: "the operator"},
-			WantedUp: true, WantedBy: procs.Actor{Kind: procs.ActorOperator}, Pid: 7})
+		facts = append(facts, procs.Diagnosis{Name: st.Name, State: st.State, Now: startOfTest, Since: startOfTest, Kind: fsm.ReasonStarted,
+			Reason:   fsm.Reason{Kind: fsm.ReasonStarted, Detail: "the operator"},
+			WantedUp: true, WantedBy: fsm.Actor{Kind: fsm.ActorOperator}, Pid: 7})
 	}
 	return facts, nil
 }
@@ -195,7 +196,7 @@ func (f *fakeSupervisor) Tree(names []string, done func([]procs.ProcessTree)) er
 	if len(names) > 0 && names[0] == "nobody" {
 		return &procs.UnknownNameError{Name: "nobody"}
 	}
-	done([]procs.ProcessTree{{Name: "web", State: procs.Running, Main: os.Getpid(), Members: []procs.TreeMember{
+	done([]procs.ProcessTree{{Name: "web", State: fsm.Running, Main: os.Getpid(), Members: []procs.TreeMember{
 		{Pid: os.Getpid(), Start: ownStart()}, {Pid: os.Getpid(), Start: ownStart() + 1}}}})
 	return nil
 }
@@ -256,8 +257,8 @@ func newHarness(t *testing.T, adjust ...func(*Server)) *harness {
 	h := &harness{t: t, loop: l, path: filepath.Join(t.TempDir(), control.SocketName)}
 	h.fake = &fakeSupervisor{watchers: map[int]func(){}, captures: map[string]*logs.Collector{}, calls: make(chan string, 1000)}
 	h.fake.all = []procs.Status{
-		{Name: "db", Program: "db", State: procs.Stopped},
-		{Name: "web", Program: "web", State: procs.Running, Ready: true, Pid: os.Getpid()},
+		{Name: "db", Program: "db", State: fsm.Stopped},
+		{Name: "web", Program: "web", State: fsm.Running, Ready: true, Pid: os.Getpid()},
 	}
 	h.client = control.NewClient(h.path)
 	h.events = eventlog.Open(t.TempDir(), eventlog.MaxSize, slog.New(slog.DiscardHandler))

@@ -13,6 +13,7 @@ import (
 	"superd/control"
 	"superd/procs"
 	"superd/procs/eventlog"
+	"superd/procs/fsm"
 )
 
 // flushTimeout is how long an answer waits until the newest events are written, in case the disk
@@ -250,7 +251,7 @@ func (h *runBuilder) add(e *eventlog.Event) {
 		}
 	case eventlog.Superd:
 		if e.State == eventlog.Started {
-			unfinished := procs.Reason{Kind: procs.ReasonSuperdEnded}
+			unfinished := fsm.Reason{Kind: fsm.ReasonSuperdEnded}
 			for _, i := range h.open {
 				run := &(*h.runs)[i]
 				run.Reason, run.ReasonKind = new(unfinished.String()), new(unfinished.Kind.String())

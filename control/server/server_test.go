@@ -16,6 +16,7 @@ import (
 	"superd/control"
 	"superd/internal/procfs"
 	"superd/procs"
+	"superd/procs/fsm"
 )
 
 func TestStatusHasEveryKey(t *testing.T) {
@@ -28,13 +29,13 @@ func TestStatusHasEveryKey(t *testing.T) {
 	bye := h.capture("ended", "bye\x1b\xff\n")
 	h.on(func() {
 		h.fake.all = []procs.Status{
-			{Name: "db", Program: "db", State: procs.Stopped},
-			{Name: "ended", Program: "ended", State: procs.Backoff, Since: at, Restarts: 3, NextStart: new(1500 * time.Millisecond),
+			{Name: "db", Program: "db", State: fsm.Stopped},
+			{Name: "ended", Program: "ended", State: fsm.Backoff, Since: at, Restarts: 3, NextStart: new(1500 * time.Millisecond),
 				Exit: &procs.ExitStatus{Code: 0, At: at, Known: true}, Collector: bye, HasRun: true,
-				Reason: "exit status 0", ReasonKind: procs.ReasonExited},
-			{Name: "gone", Program: "gone", State: procs.Running, Pid: os.Getpid(), StartTicks: self.Start + 1, Uptime: time.Second},
-			{Name: "killed", Program: "killed", State: procs.Failed, Exit: &procs.ExitStatus{Signal: "SIGKILL", At: at, Known: true}},
-			{Name: "lost", Program: "lost", State: procs.Failed, Exit: &procs.ExitStatus{At: at}},
+				Reason: "exit status 0", ReasonKind: fsm.ReasonExited},
+			{Name: "gone", Program: "gone", State: fsm.Running, Pid: os.Getpid(), StartTicks: self.Start + 1, Uptime: time.Second},
+			{Name: "killed", Program: "killed", State: fsm.Failed, Exit: &procs.ExitStatus{Signal: "SIGKILL", At: at, Known: true}},
+			{Name: "lost", Program: "lost", State: fsm.Failed, Exit: &procs.ExitStatus{At: at}},
 		}
 	})
 	status, body := h.request("GET", "/v1/status", "")

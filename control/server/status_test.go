@@ -10,13 +10,14 @@ import (
 
 	"superd/control"
 	"superd/procs"
+	"superd/procs/fsm"
 )
 
 // manyStatuses returns that many instances, whose main process is this one.
 func manyStatuses(count int) []procs.Status {
 	all := make([]procs.Status, count)
 	for i := range all {
-		all[i] = procs.Status{Name: fmt.Sprint("p", i), State: procs.Running, Pid: os.Getpid()}
+		all[i] = procs.Status{Name: fmt.Sprint("p", i), State: fsm.Running, Pid: os.Getpid()}
 	}
 	return all
 }

@@ -14,6 +14,7 @@ import (
 
 	"superd/control"
 	"superd/procs"
+	"superd/procs/fsm"
 )
 
 func TestWatchReportsEachChange(t *testing.T) {
@@ -28,7 +29,7 @@ func TestWatchReportsEachChange(t *testing.T) {
 		t.Errorf("first status is %+v, want db stopped", all)
 	}
 	h.called("watch")
-	h.on(func() { h.fake.all[0].State = procs.Running; h.fake.changed() })
+	h.on(func() { h.fake.all[0].State = fsm.Running; h.fake.changed() })
 	if all := receive(t, lines, "the change"); all[0].State != "running" {
 		t.Errorf("status after the change is %s, want running", all[0].State)
 	}

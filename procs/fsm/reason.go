@@ -105,6 +105,9 @@ const (
 	reasonCount
 )
 
+// With returns a reason of this kind with that detail.
+func (k ReasonKind) With(detail string) Reason { return Reason{k, detail} }
+
 // starts reports whether this is a reason to start a run.
 func (k ReasonKind) starts() bool { return k >= ReasonStarted && k <= ReasonSlowRetry }
 

@@ -61,9 +61,9 @@ func renderRules() string {
 	return b.String()
 }
 
-// TestRulesAreWhole checks the table itself: each desired state is legal in each state, each state
+// TestRulesAreComplete checks the table itself: each desired state is legal in each state, each state
 // can be left, and each effect finds what it needs.
-func TestRulesAreWhole(t *testing.T) {
+func TestRulesAreComplete(t *testing.T) {
 	for state := range StateCount {
 		for _, desired := range []Event{WantUp, WantDown, Restart} {
 			if rules[state][desired] == nil {

@@ -29,11 +29,11 @@ var allowed = map[string]string{
 		internal/failpoint internal/gcpacer internal/procfs internal/terminal
 		internal/threads keeper logs loop pidfd procs procs/eventlog procs/host
 		procs/journal procs/linux procs/linux/cgroup procs/rundir signals`,
-	"control/server": `config control internal/escape internal/procfs logs procs procs/eventlog procs/host
-		procs/probe`,
+	"control/server": `config control internal/escape internal/procfs logs procs procs/eventlog procs/fsm
+		procs/host procs/probe`,
 	"control": "config",
 	"doctor":  "internal/privilege pidfd procs/linux/cgroup",
-	"procs": `config internal/workers logs loop loop/task pidfd procs/deps procs/eventlog procs/host
+	"procs": `config internal/workers logs loop loop/task pidfd procs/deps procs/eventlog procs/fsm procs/host
 		procs/journal procs/notify procs/probe procs/schedule`,
 	"procs/fsm":  "config",
 	"procs/host": "config logs loop pidfd procs/notify procs/probe",
