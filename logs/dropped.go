@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"superd/internal/words"
 )
 
 // A dropped counts output dropped since output last got into the file. It begins at the start of a
@@ -161,16 +163,8 @@ func (d *dropped) text() []byte {
 	if d.bytes == 1 {
 		were = "was"
 	}
-	text := fmt.Sprintf("%s in %s %s dropped: %v", plural(d.bytes, "byte"), plural(d.lines, "line"), were, d.cause)
+	text := fmt.Sprintf("%s in %s %s dropped: %v", words.Plural(d.bytes, "byte"), words.Plural(d.lines, "line"), were, d.cause)
 	return bytes.ReplaceAll([]byte(text), newline, []byte{' '})
-}
-
-// plural returns "1 line", "2 lines".
-func plural(n int64, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // reportDropped reports a drop whose drop record is written.

@@ -11,11 +11,6 @@ import (
 	"superd/procs/fsm"
 )
 
-// unschedules reports whether a change removes the schedule of a one-shot.
-func unschedules(before, after *config.Program) bool {
-	return before.Scheduled() && after.Schedule == "" && after.Type == config.TypeOneshot
-}
-
 // change applies a changed definition of the program to the instance. A change that a live run
 // cannot take causes a restart. A pending backoff continues under the new restart policy. An
 // instance that is wanted down stays down.
@@ -25,48 +20,32 @@ func (in *instance) change(c *config.Change) {
 	if before == program && !outdated {
 		return // the predecessor has applied it
 	}
-	blocks := func(other *instance) bool { return other != in && !other.machine.blockedByConflict }
+	blocks := func(other *instance) bool { return other != in && other.conflict == nil }
 	if files := in.sup.logOptions(in.name, program).Files(); !slices.Equal(files, in.collector.Files()) && in.sup.logFileOwner(files, blocks) != nil {
 		in.replace(program)
 		return
 	}
-	m := &in.machine
-	startsNow := !m.desired.Up &&
-		(program.Autostart && !before.Autostart && !m.desired.By.Is(fsm.ActorOperator) ||
-			program.Scheduled() && m.desired.By.Is(fsm.ActorUnscheduled))
 	restarts := outdated || in.run == nil && c.Restarts()
 	if r := in.run; r != nil {
 		diff := config.CompareProgram(r.program, program)
 		restarts = restarts || diff.Restarts()
 	}
-	// The current run continues; the next one uses the new definition
-	runContinues := restarts && in.run != nil && before.Scheduled() && program.Scheduled()
 	in.sup.outputs += fifosOf(program) - fifosOf(before)
 	in.sup.loggers += one(program.LoggerOf != "") - one(before.LoggerOf != "")
-	in.program, m.program = program, program
-	m.runPending = m.runPending && before.Scheduled() // it has no meaning without a schedule
-	m.outdated = m.outdated || restarts && in.run != nil
+	in.program = program
+	in.machine.Redefine(program, restarts)
 	defer in.save()
 	defer in.updateSchedule()
 	if in.run != nil && !restarts {
 		in.changeRun(program)
 	}
 	in.setLogOptions()
-	switch {
-	case in.quarantine != nil:
-	case m.desired.Up && m.state == fsm.Waiting && !m.runPending && fsm.Unschedules(before, program):
-		in.do(func() []fsm.Effect { return m.wantDown(fsm.By(fsm.ActorUnscheduled)) })
-	case startsNow && !restarts:
-		in.do(func() []fsm.Effect { return m.wantUp(fsm.By(fsm.ActorReload), false) })
-	case !m.desired.Up && !startsNow:
-	case !restarts || runContinues:
-		in.reevaluate(before)
-	case len(before.Invalid) > 0 && !program.Autostart:
-		in.do(func() []fsm.Effect { return m.wantDown(fsm.By(fsm.ActorReload)) })
-	case m.state == fsm.Backoff:
-		in.reevaluate(before)
-	default:
-		in.do(func() []fsm.Effect { return m.wantRestart(fsm.By(fsm.ActorReload), false) })
+	if in.quarantine != nil {
+		return
+	}
+	change := fsm.Change{Before: before, Restarts: restarts, Exit: in.lastExit.exit()}
+	if t, ok := in.machine.Reevaluate(change, in.conditions(), in.sup.rng); ok {
+		in.apply(t)
 	}
 }
 
@@ -146,7 +125,7 @@ func (in *instance) changeRun(program *config.Program) {
 	switch {
 	case ready && r.readiness != nil:
 		in.awaitReady(r.startDeadline)
-	case health && in.machine.state == fsm.Running:
+	case health && in.machine.State() == fsm.Running:
 		in.startMonitoring()
 	}
 	if r.stopTimer.Active() {
@@ -157,62 +136,4 @@ func (in *instance) changeRun(program *config.Program) {
 		r.teardownDeadline += stop
 		shift(t.due, stop)
 	}
-}
-
-// reevaluate applies a changed definition to an instance that is wanted up and whose last run has
-// ended.
-func (in *instance) reevaluate(before *config.Program) {
-	m, p := &in.machine, in.program
-	e := in.lastExit
-	success := !m.notStarted && !m.failed && e != nil && e.success(p)
-	start := func() { in.do(func() []fsm.Effect { return m.wantUp(fsm.By(fsm.ActorReload), false) }) }
-	if before.Scheduled() != p.Scheduled() {
-		if m.state == fsm.Waiting || m.state == fsm.Exited || m.state == fsm.Failed {
-			start() // or waits for the new schedule
-			return
-		}
-		m.runPending = true // the program got a schedule during this run
-	}
-	switch m.state {
-	case fsm.TearingDown:
-		m.reevaluate(before, success)
-	case fsm.Backoff:
-		switch {
-		case m.resourceShortage: // retried under any policy
-		case success && p.Restart != config.RestartAlways:
-			in.do(func() []fsm.Effect { return m.endBackoff(fsm.RunEndedDone) })
-		case p.Restart == config.RestartNever:
-			in.do(func() []fsm.Effect { return m.endBackoff(fsm.RunEndedFinal) })
-		case p.Backoff != before.Backoff:
-			m.delay = restartDelay(p.Backoff, m.restartAttempts, m.rng)
-			in.restartTimer.Reset(in.sinceAt + m.delay - in.sup.loop.Now())
-		}
-	case fsm.Exited:
-		if p.Restart == config.RestartAlways || !success && p.Restart == config.RestartOnFailure {
-			start()
-		}
-	case fsm.Failed:
-		switch {
-		case p.Restart == config.RestartNever:
-			if in.restartTimer != nil {
-				m.makeFinal(fsm.RunEndedFinal)
-				in.stayFailed()
-			}
-		case before.Restart == config.RestartNever, m.startLimitHit && p.StartLimit.Failures == 0:
-			start()
-		case m.startLimitHit && p.StartLimit.RetryAfter != before.StartLimit.RetryAfter:
-			if m.outcome = m.retrySlowly(); m.outcome == fsm.RunEndedFinal {
-				in.stayFailed()
-				return
-			}
-			in.perform(fsm.Disarm)
-			in.armRestart(in.sinceAt + m.delay - in.sup.loop.Now())
-		}
-	}
-}
-
-// stayFailed cancels the slow retry of an instance that hit its start limit.
-func (in *instance) stayFailed() {
-	in.perform(fsm.Disarm)
-	in.sup.checkExitPolicy(in)
 }

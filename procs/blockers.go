@@ -22,9 +22,9 @@ func (in *instance) blockedReason() fsm.Reason {
 	case e == nil && in.conflict != nil:
 		return fsm.ReasonWaitsForConflict.With(
 			fmt.Sprintf("%s is removed, which conflicts with it and is %s",
-				in.conflict.name, in.conflict.machine.state))
+				in.conflict.name, in.conflict.machine.State()))
 	case e != nil:
-	case m.restartPending:
+	case m.RestartPending():
 		return fsm.ReasonWaitsForDependents.With(in.remainingDependents() + " down, then restarts")
 	default:
 		return fsm.Reason{Kind: fsm.ReasonAboutToStart}
@@ -37,7 +37,7 @@ func (in *instance) blockedReason() fsm.Reason {
 		worst, _ := e.Worst()
 		text.WriteString(displayName(e, worst))
 		next := (*edge)(nil)
-		if worst != nil && worst.machine.state == fsm.Waiting {
+		if worst != nil && worst.machine.State() == fsm.Waiting {
 			next = worst.node.Blocker()
 		}
 		if next == nil || hop == shownHops-1 {
@@ -77,26 +77,26 @@ func (in *instance) describe() string {
 	case in.unkillable != "":
 		return "which can't be stopped: " + in.unkillable
 	case in.quarantine != nil:
-		return "which is " + m.stateReason.String()
+		return "which is " + m.StateReason().String()
 	}
-	switch m.state {
+	switch m.State() {
 	case fsm.Stopped:
 		switch {
-		case m.desired.By.Is(fsm.ActorOperator):
+		case m.Desired().By.Is(fsm.ActorOperator):
 			return "which the operator has stopped"
-		case m.exitReason.Kind != fsm.ReasonNone:
-			return "which is " + m.stateReason.String()
+		case m.ExitReason().Kind != fsm.ReasonNone:
+			return "which is " + m.StateReason().String()
 		}
 		return "which is stopped"
 	case fsm.Waiting:
-		if m.restartPending {
+		if m.RestartPending() {
 			return "which is about to restart"
 		}
 		return "which is itself waiting"
 	case fsm.Exited:
-		return "which has exited and stays down: " + m.exitReason.String()
+		return "which has exited and stays down: " + m.ExitReason().String()
 	case fsm.Failed:
-		text := "which failed: " + m.stateReason.String()
+		text := "which failed: " + m.StateReason().String()
 		if t := in.restartTimer; t != nil {
 			text += "; retried at " + in.shownTime(t.Due())
 		}
@@ -106,26 +106,26 @@ func (in *instance) describe() string {
 		if t := in.restartTimer; t != nil {
 			text += " until " + in.shownTime(t.Due())
 		}
-		return text + ": " + m.exitReason.String()
+		return text + ": " + m.ExitReason().String()
 	case fsm.Running:
 		if in.isOneShot() {
 			return "which has not ended yet"
 		}
 		return "which is running"
 	case fsm.Spawning, fsm.Starting:
-		if !m.mustEnd() {
+		if !in.mustEnd() {
 			return "which is starting"
 		}
 	case fsm.TearingDown:
-		if !m.mustEnd() {
-			return "which has just ended: " + m.exitReason.String()
+		if !in.mustEnd() {
+			return "which has just ended: " + m.ExitReason().String()
 		}
 	}
 	switch {
-	case !m.desired.Up:
-		return "which is being stopped by " + m.desired.By.String()
-	case m.restartPending:
-		return "which is being restarted " + m.startReason.OfStart()
+	case !m.Desired().Up:
+		return "which is being stopped by " + m.Desired().By.String()
+	case m.RestartPending():
+		return "which is being restarted " + m.StartReason().OfStart()
 	case in.node.Lost():
 		return "which must stop, too"
 	}
@@ -164,7 +164,7 @@ func (in *instance) remainingDependents() string {
 func (in *instance) waitsFor() []string {
 	const shown, ends = 5, 6
 	m := &in.machine
-	if m.state != fsm.Waiting {
+	if m.State() != fsm.Waiting {
 		return nil
 	}
 	var lines []string
@@ -185,7 +185,7 @@ func (in *instance) waitsFor() []string {
 			last, _ = e.Worst()
 			by = e
 			path = append(path, displayName(e, last))
-			if e = nil; last != nil && last.machine.state == fsm.Waiting {
+			if e = nil; last != nil && last.machine.State() == fsm.Waiting {
 				e = last.node.Blocker()
 			}
 		}

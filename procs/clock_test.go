@@ -36,12 +36,12 @@ func TestWallClockStepsChangeNothing(t *testing.T) {
 			t.Errorf("50ms after the crash: %v, next start in %v; want backoff, 50ms", st.State, st.NextStart)
 		}
 		h.v.RunFor(49 * time.Millisecond)
-		if in.machine.state != fsm.Backoff {
-			t.Errorf("99ms after the crash: %v; want backoff: the delay is 100ms", in.machine.state)
+		if in.machine.State() != fsm.Backoff {
+			t.Errorf("99ms after the crash: %v; want backoff: the delay is 100ms", in.machine.State())
 		}
 		h.v.RunFor(10 * time.Millisecond)
-		if in.machine.state != fsm.Running {
-			t.Errorf("109ms after the crash: %v; want running again", in.machine.state)
+		if in.machine.State() != fsm.Running {
+			t.Errorf("109ms after the crash: %v; want running again", in.machine.State())
 		}
 	}
 }

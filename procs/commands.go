@@ -56,8 +56,9 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 	}
 	selected := slices.Clone(found.instances) // a copy, as a stop may remove instances
 	// Instances that are being removed count only if no other is selected
-	if op != OpStop && slices.ContainsFunc(selected, (*instance).isConfigured) {
-		selected = slices.DeleteFunc(selected, func(in *instance) bool { return !in.isConfigured() })
+	stays := func(in *instance) bool { return in.membership.Stays() }
+	if op != OpStop && slices.ContainsFunc(selected, stays) {
+		selected = slices.DeleteFunc(selected, func(in *instance) bool { return !stays(in) })
 	}
 	var dependents []*instance
 	if op == OpRestart && wait {
@@ -89,18 +90,18 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 			}
 		}
 		if refusal := s.refusal(op, in); refusal != "" {
-			setResult(CommandResult{State: in.machine.state, Message: refusal})
+			setResult(CommandResult{State: in.machine.State(), Message: refusal})
 			continue
 		}
 		in.record(because(byOperator(eventlog.Event{Kind: eventlog.Command}), op.reason()))
 		if already := in.noopMessage(op); already != "" {
 			in.command(op)
-			setResult(CommandResult{OK: true, State: in.machine.state, Message: already})
+			setResult(CommandResult{OK: true, State: in.machine.State(), Message: already})
 			continue
 		}
 		in.command(op)
 		if !wait {
-			setResult(CommandResult{OK: true, State: in.machine.state, Message: op.String() + " requested"})
+			setResult(CommandResult{OK: true, State: in.machine.State(), Message: op.String() + " requested"})
 			continue
 		}
 		w := &waiter{op: op, done: setResult, of: &outcomes}
@@ -159,7 +160,7 @@ func (s *Supervisor) liveDependents(restarted []*instance) (found []*instance) {
 			continue
 		}
 		for in := range open[0].node.Dependents() {
-			if !seen[in] && in.machine.desired.Up {
+			if !seen[in] && in.machine.Desired().Up {
 				seen[in] = true
 				found, open = append(found, in), append(open, in)
 			}
@@ -172,9 +173,6 @@ func (s *Supervisor) liveDependents(restarted []*instance) (found []*instance) {
 func (in *instance) dropWaiters(command *[]CommandResult) {
 	in.waiters = slices.DeleteFunc(in.waiters, func(w *waiter) bool { return w.of == command })
 }
-
-// isConfigured reports whether the instance, or its replacement, is in the configuration.
-func (in *instance) isConfigured() bool { return !in.retiring || in.replacement != nil }
 
 // String returns the command's name: start, stop or restart.
 func (op Op) String() string { return [...]string{"start", "stop", "restart"}[op] }
@@ -191,8 +189,8 @@ func (s *Supervisor) refusal(op Op, in *instance) string {
 	case s.shutdown != nil:
 		return "superd is shutting down"
 	case in.quarantine != nil:
-		return in.machine.stateReason.String()
-	case in.retiring && in.replacement == nil:
+		return in.machine.StateReason().String()
+	case !in.membership.Stays():
 		return "it is removed from the configuration and stopping"
 	}
 	return ""
@@ -201,18 +199,18 @@ func (s *Supervisor) refusal(op Op, in *instance) string {
 // noopMessage returns the result of a command that has nothing to wait for; empty otherwise.
 func (in *instance) noopMessage(op Op) string {
 	switch {
-	case in.retiring, in.quarantine != nil:
-	case op == OpStart && in.machine.state == fsm.Running && !in.isOneShot():
+	case in.membership.Leaves(), in.quarantine != nil:
+	case op == OpStart && in.machine.State() == fsm.Running && !in.isOneShot():
 		return fmt.Sprintf("already running, pid %d", in.run.process.Pid())
-	case op == OpStop && in.machine.state.AtRest():
-		return "already " + in.machine.state.String()
+	case op == OpStop && in.machine.State().AtRest():
+		return "already " + in.machine.State().String()
 	}
 	return ""
 }
 
 // command carries out op without waiting. Every command is legal in every state.
 func (in *instance) command(op Op) {
-	if in.retiring {
+	if in.membership.Leaves() {
 		// The command applies to the replacement
 		in.replacementTarget = &fsm.Target{Up: op != OpStop, By: fsm.By(fsm.ActorOperator)}
 		in.save()
@@ -224,25 +222,25 @@ func (in *instance) command(op Op) {
 	}
 	switch op {
 	case OpStart:
-		in.do(func() []fsm.Effect { return in.machine.wantUp(fsm.By(fsm.ActorOperator), true) })
+		in.apply(in.machine.WantUp(fsm.By(fsm.ActorOperator), true, in.conditions()))
 		in.sup.startWithRequirements(in)
 	case OpStop:
-		in.do(func() []fsm.Effect { return in.machine.wantDown(fsm.By(fsm.ActorOperator)) })
+		in.apply(in.machine.WantDown(fsm.By(fsm.ActorOperator), in.conditions()))
 	case OpRestart:
-		in.do(func() []fsm.Effect { return in.machine.wantRestart(fsm.By(fsm.ActorOperator), true) })
+		in.apply(in.machine.WantRestart(fsm.By(fsm.ActorOperator), true, in.conditions()))
 		in.sup.startWithRequirements(in)
 	}
 }
 
 // answerWaiters answers the waiters whose command has its result.
 func (in *instance) answerWaiters() {
-	state := in.machine.state
+	state := in.machine.State()
 	switch state {
 	case fsm.Stopping, fsm.StopPending:
 		return
 	case fsm.Waiting:
 		// It will start, or the state of its requirements is not known yet
-		if in.conflict != nil || in.isComing() || in.machine.restartPending && !in.node.DependentsDown() || in.sup.pending(in) {
+		if in.conflict != nil || in.isComing() || in.machine.RestartPending() && !in.node.DependentsDown() || in.sup.pending(in) {
 			return
 		}
 	case fsm.Spawning, fsm.Starting, fsm.Killing, fsm.TearingDown:
@@ -250,11 +248,11 @@ func (in *instance) answerWaiters() {
 			return
 		}
 	}
-	mayStop := state == fsm.Running && (in.sup.pending(in) || in.machine.mustEnd())
+	mayStop := state == fsm.Running && (in.sup.pending(in) || in.mustEnd())
 	waiters := in.waiters
 	in.waiters = nil
 	for _, w := range waiters {
-		if in.retiring && w.op != OpStop || in.isOneShot() && w.op != OpStop && state == fsm.Running {
+		if in.membership.Leaves() && w.op != OpStop || in.isOneShot() && w.op != OpStop && state == fsm.Running {
 			// The waiter waits for the replacement, or for the end of a one-shot
 			in.waiters = append(in.waiters, w)
 			continue
@@ -268,7 +266,7 @@ func (in *instance) answerWaiters() {
 		case OpStop:
 			ok = state.AtRest()
 		default:
-			ok = state == fsm.Running || state == fsm.Exited || in.awaitsSchedule() && in.machine.outcome == fsm.RunEndedDone
+			ok = state == fsm.Running || state == fsm.Exited || in.awaitsSchedule() && in.machine.Outcome() == fsm.RunEndedDone
 		}
 		message := in.reason()
 		if state == fsm.Running {
@@ -286,7 +284,7 @@ func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]CommandResult
 	}
 	outcomes := s.noInstanceResults(found)
 	for _, in := range found.instances {
-		outcome := CommandResult{Name: in.name, State: in.machine.state}
+		outcome := CommandResult{Name: in.name, State: in.machine.State()}
 		switch run := in.run; {
 		case run == nil || run.process == nil:
 			outcome.Message = "not running"

@@ -26,7 +26,7 @@ func (s *Supervisor) conflictOf(in *instance) *instance {
 	}
 	named := namesLogFile(in.program)
 	return s.logFileOwner(in.collector.Files(), func(other *instance) bool {
-		return other != in && (other.retiring || named && !other.machine.blockedByConflict)
+		return other != in && (other.membership.Leaves() || named && other.conflict == nil)
 	})
 }
 
@@ -69,7 +69,6 @@ func numbered(instance string) bool { return strings.Contains(instance, "@") }
 // removed.
 func (in *instance) findConflict() {
 	in.conflict = in.sup.conflictOf(in)
-	in.machine.blockedByConflict = in.conflict != nil
 	if conflict := in.conflict; conflict != nil {
 		conflict.conflicting = append(conflict.conflicting, in)
 	}
@@ -85,7 +84,7 @@ func (in *instance) releaseLogFiles() {
 			continue
 		}
 		other.findConflict()
-		if !other.machine.blockedByConflict {
+		if other.conflict == nil {
 			other.enqueue()
 		}
 	}
@@ -94,9 +93,10 @@ func (in *instance) releaseLogFiles() {
 // replace retires the instance and creates another one with that definition when it is gone. It is
 // used if another instance still owns the new log file.
 func (in *instance) replace(program *config.Program) {
-	desired := in.machine.desired
+	desired := in.machine.Desired()
 	in.retire(fsm.By(fsm.ActorReload))
-	in.replacement, in.replacementTarget = program, &desired
+	in.setReplacement(program)
+	in.replacementTarget = &desired
 	in.relink()
 	in.save()
 }

@@ -1,7 +1,6 @@
 package procs
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -49,18 +48,18 @@ func (in *instance) record(e eventlog.Event) {
 
 // recordState records a change of the shown state, and the SIGKILL of a stop.
 func (in *instance) recordState(from fsm.State) {
-	if to := in.machine.state; from.String() == to.String() && to != fsm.Killing {
+	if to := in.machine.State(); from.String() == to.String() && to != fsm.Killing {
 		return
 	}
-	e := eventlog.Event{Kind: eventlog.State, From: from.String(), State: in.machine.state.String()}
+	e := eventlog.Event{Kind: eventlog.State, From: from.String(), State: in.machine.State().String()}
 	if in.awaitsSchedule() {
 		kind, text := in.shownReason()
 		e.Reason, e.ReasonKind = text, kind.String()
 	} else {
-		e = because(e, in.machine.stateReason)
+		e = because(e, in.machine.StateReason())
 	}
 	if in.restartTimer != nil {
-		e.RestartIn = new(in.machine.delay.Seconds())
+		e.RestartIn = new(in.machine.Delay().Seconds())
 	}
 	in.record(e)
 }
@@ -69,7 +68,7 @@ func (in *instance) recordStart() {
 	if in.run.recordedBefore.Start {
 		return
 	}
-	why := in.machine.startReason
+	why := in.machine.StartReason()
 	in.record(eventlog.Event{
 		Kind: eventlog.Start, Pid: in.run.process.Pid(),
 		Reason: why.OfStart(), ReasonKind: why.Kind.String(),
@@ -92,7 +91,7 @@ func (in *instance) recordExit(r *run, pid int, exit pidfd.Exit, ran time.Durati
 	e := because(eventlog.Event{
 		Kind: eventlog.Exit, Pid: pid, Exit: &eventlog.ExitStatus{Known: exit.Known},
 		Started: in.sup.wallAt(r.startedAt), Duration: new(ran.Seconds()),
-	}, exitReason(exit))
+	}, exitOf(exit).Reason())
 	switch {
 	case !exit.Known:
 	case exit.Signal != 0:
@@ -107,10 +106,10 @@ func (in *instance) recordExit(r *run, pid int, exit pidfd.Exit, ran time.Durati
 	if !r.recordedBefore.Exit {
 		in.record(e)
 	}
-	success := exit.Known && exit.Signal == 0 && slices.Contains(r.program.SuccessExitCodes, exit.Code)
+	success := exitOf(exit).Success(r.program.SuccessExitCodes)
 	switch m := &in.machine; {
-	case m.state == fsm.Starting, (m.state == fsm.Running || m.state == fsm.StopPending) && !success,
-		m.failureReason.Kind != fsm.ReasonNone:
+	case m.State() == fsm.Starting, (m.State() == fsm.Running || m.State() == fsm.StopPending) && !success,
+		m.FailureReason().Kind != fsm.ReasonNone:
 		in.recordOutput()
 	}
 }

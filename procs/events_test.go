@@ -125,7 +125,7 @@ func TestRecordedOnce(t *testing.T) {
 			h.v.RunFor(time.Minute)
 			// Stopped, as the journal has no desired state
 			if in := h.sup.byName["web"]; in.run != nil {
-				t.Fatalf("web is %v after the crash", in.machine.state)
+				t.Fatalf("web is %v after the crash", in.machine.State())
 			}
 			if err := h.events.Flush(ctx); err != nil {
 				t.Fatal(err)

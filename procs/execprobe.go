@@ -335,7 +335,7 @@ func (s *execProbe) markUnkillable(why string) {
 	in := s.in
 	in.ownProblems().probeUnkillable = why
 	in.sup.log.Error("check is unkillable", "instance", in.name, "reason", in.probeUnkillable)
-	if r := in.run; r != nil && r.teardown == nil && in.machine.state == fsm.TearingDown {
+	if r := in.run; r != nil && r.teardown == nil && in.machine.State() == fsm.TearingDown {
 		in.markUnkillable(in.probeUnkillable) // the end of the run waits for it
 	}
 }

@@ -2,12 +2,15 @@ package procs
 
 import (
 	"fmt"
-	"superd/config"
-	"superd/procs/fsm"
-	"superd/procs/host"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"superd/config"
+	"superd/internal/words"
+	"superd/pidfd"
+	"superd/procs/fsm"
+	"superd/procs/host"
 )
 
 // reap handles the exit of the main process.
@@ -31,7 +34,7 @@ func (in *instance) reap(r *run, process host.Process) {
 	}
 	now := in.sup.loop.Now()
 	in.sup.saveExit(r.id)
-	pid, ran, stable, before := r.process.Pid(), now-r.startedAt, r.stable(now), in.machine.state
+	pid, ran, stable, before := r.process.Pid(), now-r.startedAt, r.stable(now), in.machine.State()
 	if pid == 0 {
 		ran, stable = 0, 0 // only the start record is known
 	}
@@ -64,17 +67,24 @@ func (in *instance) reap(r *run, process host.Process) {
 		note, in.exitNote = in.exitNote, fsm.Reason{}
 	}
 	r.exitedEarly = exit.Success() && ran < earlyExitTime && !in.isOneShot() && (before == fsm.Running || before == fsm.Starting)
-	in.do(func() []fsm.Effect { return in.machine.exited(now, exit, ran, stable, note, in.hasLeftovers(r)) })
+	in.apply(in.machine.Exited(fsm.RunEnd{
+		At: now, Exit: exitOf(exit), Ran: ran, Stable: stable, Note: note, Leftovers: in.hasLeftovers(r),
+	}, in.conditions(), in.sup.rng))
 	// There is no teardown, which would find the leftover processes
 	if r.exitedEarly && r.program.KillMode == config.KillProcess {
 		in.checkBackground()
 	}
-	attrs := []any{"pid", pid, "exit", exit.String(), "ran", roundDuration(ran)}
+	attrs := []any{"pid", pid, "exit", exit.String(), "ran", words.Round(ran)}
 	if before == fsm.Stopping || before == fsm.Killing {
 		in.sup.log.Info("program stopped", append([]any{"instance", in.name}, attrs...)...)
 		return
 	}
 	in.logFailure("program exited", attrs...)
+}
+
+// exitOf returns the exit of a main process as the machine has it.
+func exitOf(e pidfd.Exit) fsm.Exit {
+	return fsm.Exit{Known: e.Known, Code: e.Code, Signal: int(e.Signal), Text: e.String()}
 }
 
 // earlyExitTime bounds the run time of a main process that counts as gone into the background if it
@@ -83,12 +93,12 @@ const earlyExitTime = 2 * time.Second
 
 // checkBackground checks whether the program has gone into the background.
 func (in *instance) checkBackground() {
-	exit, ending := in.lastExit, in.machine.exitReason.Kind
+	exit, ending := in.lastExit, in.machine.ExitReason().Kind
 	in.tree.Look(func(found []host.Member) {
 		for _, m := range found {
 			m.Process.Close()
 		}
-		if len(found) > 0 && in.lastExit == exit && in.machine.exitReason.Kind == ending {
+		if len(found) > 0 && in.lastExit == exit && in.machine.ExitReason().Kind == ending {
 			in.wentToBackground()
 		}
 	})
@@ -96,7 +106,7 @@ func (in *instance) checkBackground() {
 
 // wentToBackground records that the program has gone into the background.
 func (in *instance) wentToBackground() {
-	in.machine.wentToBackground()
+	in.machine.WentToBackground()
 	in.save()
 	in.publish()
 	in.sup.changed()
@@ -134,12 +144,12 @@ func (in *instance) awaitDrained() {
 func (in *instance) logFailure(message string, attrs ...any) {
 	attrs = append([]any{"instance", in.name}, attrs...)
 	switch m := &in.machine; {
-	case m.state == fsm.Backoff:
-		in.sup.log.Warn(message, append(attrs, "restart_in", roundDuration(m.delay))...)
-	case m.outcome == fsm.RunEndedRetry:
+	case m.State() == fsm.Backoff:
+		in.sup.log.Warn(message, append(attrs, "restart_in", words.Round(m.Delay()))...)
+	case m.Outcome() == fsm.RunEndedRetry:
 		in.sup.log.Warn(message, attrs...)
-	case m.outcome == fsm.RunEndedFinal || m.outcome == fsm.RunEndedStartLimit:
-		in.sup.log.Error(message, append(attrs, "reason", m.stateReason.String())...)
+	case m.Outcome() == fsm.RunEndedFinal || m.Outcome() == fsm.RunEndedStartLimit:
+		in.sup.log.Error(message, append(attrs, "reason", m.StateReason().String())...)
 	default:
 		in.sup.log.Info(message, attrs...)
 	}

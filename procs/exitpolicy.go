@@ -15,10 +15,10 @@ func (s *Supervisor) checkExitPolicy(in *instance) {
 	case s.shutdown != nil || s.endDecided:
 	case in.program.Essential:
 		s.endWith(in, fsm.ReasonEssentialEnded.With(
-			fmt.Sprintf("%s is essential and stays down: %s", in.name, in.machine.stateReason)))
-	case when == config.ExitAnyFailed && in.machine.state == fsm.Failed:
+			fmt.Sprintf("%s is essential and stays down: %s", in.name, in.machine.StateReason())))
+	case when == config.ExitAnyFailed && in.machine.State() == fsm.Failed:
 		s.endWith(in, fsm.ReasonAnyFailed.With(
-			fmt.Sprintf("exit_when = %q and %s failed: %s", when, in.name, in.machine.stateReason)))
+			fmt.Sprintf("exit_when = %q and %s failed: %s", when, in.name, in.machine.StateReason())))
 	}
 }
 
@@ -75,7 +75,7 @@ func (s *Supervisor) firstFailureStatus() int {
 // none.
 func (s *Supervisor) firstFailed() (first *instance) {
 	for _, in := range s.instances {
-		if in.machine.state == fsm.Failed && in.restartTimer == nil && (first == nil || in.sinceAt < first.sinceAt) {
+		if in.machine.State() == fsm.Failed && !in.machine.Retries() && (first == nil || in.sinceAt < first.sinceAt) {
 			first = in
 		}
 	}
@@ -93,7 +93,7 @@ func (s *Supervisor) allEnded() bool {
 		if in.isLogger() {
 			return false // the shutdown ends it
 		}
-		return !in.machine.state.AtRest() && in.machine.state != fsm.Waiting || in.restartTimer != nil || in.retiring || in.machine.state == fsm.Waiting && in.isComing() || in.awaitsSchedule()
+		return !in.machine.State().AtRest() && in.machine.State() != fsm.Waiting || in.restartTimer != nil || in.membership.Leaves() || in.machine.State() == fsm.Waiting && in.isComing() || in.awaitsSchedule()
 	})
 }
 
@@ -101,7 +101,7 @@ func (s *Supervisor) allEnded() bool {
 // number of the signal; 1 if it could not be started or its exit is unknown.
 func (in *instance) exitStatus() int {
 	switch e := in.lastExit; {
-	case in.machine.notStarted || e == nil || !e.Known, in.machine.state == fsm.Failed && e.Signal == "" && e.Code == 0:
+	case in.machine.NotStarted() || e == nil || !e.Known, in.machine.State() == fsm.Failed && e.Signal == "" && e.Code == 0:
 		return 1
 	case e.Signal != "":
 		return 128 + e.signal

@@ -116,7 +116,7 @@ func TestEssentialBeforeShutdown(t *testing.T) {
 	main := h.mainOf("main")
 	in := h.sup.byName["main"]
 	main.end(pidfd.Exit{Known: true, Code: 3})
-	for in.machine.state != fsm.Failed {
+	for in.machine.State() != fsm.Failed {
 		h.v.Step()
 	}
 	h.sup.Shutdown("SIGTERM")
@@ -151,7 +151,7 @@ func TestAllExited(t *testing.T) {
 			h.mainOf("job").end(exitZero)
 			h.mainOf("web").end(exitThree)
 			h.v.RunFor(20 * time.Millisecond)
-			if state := h.sup.byName["web"].machine.state; state != fsm.Backoff {
+			if state := h.sup.byName["web"].machine.State(); state != fsm.Backoff {
 				t.Fatalf("web is %v, want backoff", state)
 			}
 			h.mustCommand(t, OpStop, "web")
@@ -159,7 +159,7 @@ func TestAllExited(t *testing.T) {
 		{"the last one is restarted", conf(web), func(t *testing.T, h *history) { h.mustCommand(t, OpRestart, "web") }, false, 0},
 		{"the last one is stopped and started", conf(web), func(t *testing.T, h *history) {
 			h.mustCommand(t, OpStop, "web")
-			for h.sup.byName["web"].machine.state != fsm.Stopped {
+			for h.sup.byName["web"].machine.State() != fsm.Stopped {
 				h.v.Step()
 			}
 			h.mustCommand(t, OpStart, "web")
@@ -175,7 +175,7 @@ func TestAllExited(t *testing.T) {
 			old := h.sup.byName["web"]
 			h.sup.compareAndApply(conf(job))
 			h.sup.compareAndApply(conf(web, job))
-			for old.machine.state != fsm.Stopped {
+			for old.machine.State() != fsm.Stopped {
 				h.v.Step()
 			}
 			if h.sup.allEnded() { // its last output may still be drained

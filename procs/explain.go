@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/internal/words"
 	"superd/logs"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
@@ -82,11 +83,11 @@ func (in *instance) diagnosis() Diagnosis {
 	m, st := &in.machine, in.status()
 	now := in.sup.loop.Now()
 	d := Diagnosis{
-		Name: in.name, State: m.state, Now: in.sup.loop.Wall(), Since: st.Since,
-		Reason: m.stateReason, Kind: st.ReasonKind, Pid: st.Pid, Uptime: st.Uptime,
-		WantedUp: m.desired.Up, WantedBy: m.desired.By, RestartPending: in.restartsWhenDown(), Removed: in.retiring, Replaced: in.replacement != nil,
+		Name: in.name, State: m.State(), Now: in.sup.loop.Wall(), Since: st.Since,
+		Reason: m.StateReason(), Kind: st.ReasonKind, Pid: st.Pid, Uptime: st.Uptime,
+		WantedUp: m.Desired().Up, WantedBy: m.Desired().By, RestartPending: in.restartsWhenDown(), Removed: in.membership.Leaves(), Replaced: in.membership.HasReplacement(),
 		WaitsFor: in.waitsFor(), Stage: in.stage(), StatusText: st.StatusText, Unkillable: in.unkillable, NoOutput: in.noOutput, NoCgroup: in.tree.Lack(), Unattributed: in.unattributed(),
-		NextStart: st.NextStart, RestartAttempts: m.restartAttempts, Restarts: m.restarts, StartLimitHit: m.startLimitHit,
+		NextStart: st.NextStart, RestartAttempts: m.RestartAttempts(), Restarts: m.Restarts(), StartLimitHit: m.StartLimitHit(),
 		Backoff: in.program.Backoff, Limit: in.program.StartLimit,
 	}
 	if sc := in.schedule; sc != nil && sc.entry != nil {
@@ -104,12 +105,12 @@ func (in *instance) diagnosis() Diagnosis {
 	if in.hungWorkers > 0 {
 		d.HangsIn = in.hangsIn
 	}
-	for _, at := range m.failures {
+	for _, at := range m.Failures() {
 		if now-at <= d.Limit.Within {
 			d.Failures++
 		}
 	}
-	if r := in.run; r != nil && r.stopDeadline > now && m.state == fsm.Stopping {
+	if r := in.run; r != nil && r.stopDeadline > now && m.State() == fsm.Stopping {
 		d.KillIn = new(r.stopDeadline - now)
 	}
 	return d
@@ -118,13 +119,13 @@ func (in *instance) diagnosis() Diagnosis {
 // restartsWhenDown reports whether the instance restarts as soon as it is down.
 func (in *instance) restartsWhenDown() bool {
 	m := &in.machine
-	switch m.state {
+	switch m.State() {
 	case fsm.Stopping, fsm.Killing:
-		return m.desired.Up && m.failureReason.Kind == fsm.ReasonNone && !in.node.Lost()
+		return m.Desired().Up && m.FailureReason().Kind == fsm.ReasonNone && !in.node.Lost()
 	case fsm.TearingDown:
-		return m.desired.Up && m.outcome == fsm.RunEndedRestart && !in.node.Lost()
+		return m.Desired().Up && m.Outcome() == fsm.RunEndedRestart && !in.node.Lost()
 	}
-	return m.restartPending && !in.node.Lost()
+	return m.RestartPending() && !in.node.Lost()
 }
 
 // shownRuns is how many of the last runs an explanation lists.
@@ -228,12 +229,12 @@ func (d *Diagnosis) explainCheck(printf func(string, ...any)) {
 	said := "passed"
 	switch c.Outcome {
 	case probe.Failed:
-		said = fmt.Sprintf("failed: %s (%s in a row)", c.Reason, plural(c.Failures, "failure"))
+		said = fmt.Sprintf("failed: %s (%s in a row)", c.Reason, words.Plural(c.Failures, "failure"))
 	case probe.Void:
 		said = "inconclusive: " + c.Reason
 	case probe.Passed:
 	}
-	printf("Its health was last checked at %s, %s, in %s: %s.", d.clock(c.At), d.Checked, durationText(roundDuration(c.Took)), said)
+	printf("Its health was last checked at %s, %s, in %s: %s.", d.clock(c.At), d.Checked, words.Duration(words.Round(c.Took)), said)
 }
 
 func (d *Diagnosis) explainNext(printf func(string, ...any)) {
@@ -246,9 +247,9 @@ func (d *Diagnosis) explainNext(printf func(string, ...any)) {
 	case d.Schedule != "" && d.State == fsm.Waiting && d.NextStart == nil:
 		printf("Its schedule is %q.", d.Schedule)
 	case d.NextStart != nil && d.State == fsm.Failed:
-		printf("Next start in %s, then every %s.", coarseDuration(*d.NextStart), durationText(d.Limit.RetryAfter))
+		printf("Next start in %s, then every %s.", coarseDuration(*d.NextStart), words.Duration(d.Limit.RetryAfter))
 	case d.NextStart != nil:
-		printf("Next start in %s, after %s in a row; delays grow to at most %s.", coarseDuration(*d.NextStart), plural(d.RestartAttempts, "failure"), maxDelayText(d.Backoff))
+		printf("Next start in %s, after %s in a row; delays grow to at most %s.", coarseDuration(*d.NextStart), words.Plural(d.RestartAttempts, "failure"), maxDelayText(d.Backoff))
 	case d.WantedUp && (d.State == fsm.Exited || d.State == fsm.Failed):
 		printf("No further start is due: `superd ctl start %s` starts it.", d.Name)
 	}
@@ -256,9 +257,9 @@ func (d *Diagnosis) explainNext(printf func(string, ...any)) {
 	case d.Limit.Failures == 0:
 	case d.StartLimitHit:
 		printf("It hit its start limit: %s within %s. A run of %s or a start by the operator resets it.",
-			plural(d.Limit.Failures, "failure"), durationText(d.Limit.Within), durationText(d.Backoff.ResetAfter))
+			words.Plural(d.Limit.Failures, "failure"), words.Duration(d.Limit.Within), words.Duration(d.Backoff.ResetAfter))
 	case d.Failures > 0:
-		printf("Start limit: %d of %s within %s.", d.Failures, plural(d.Limit.Failures, "failure"), durationText(d.Limit.Within))
+		printf("Start limit: %d of %s within %s.", d.Failures, words.Plural(d.Limit.Failures, "failure"), words.Duration(d.Limit.Within))
 	}
 	if d.Restarts > 0 {
 		printf("It was restarted automatically %s since the operator last started it, or since superd started.", times(d.Restarts))
@@ -268,9 +269,9 @@ func (d *Diagnosis) explainNext(printf func(string, ...any)) {
 // maxDelayText returns the maximum delay: jitter is added to backoff.max.
 func maxDelayText(b config.Backoff) string {
 	if b.Jitter == 0 {
-		return durationText(b.Max)
+		return words.Duration(b.Max)
 	}
-	return fmt.Sprintf("%s, plus a jitter of up to %.3g%%", durationText(b.Max), 100*b.Jitter)
+	return fmt.Sprintf("%s, plus a jitter of up to %.3g%%", words.Duration(b.Max), 100*b.Jitter)
 }
 
 // explainRuns lists the last runs, and the last lines of the newest one if it failed.
@@ -336,13 +337,13 @@ func coarseDuration(d time.Duration) string {
 	case d >= 2*day:
 		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
 	case d >= time.Hour:
-		return durationText(d.Truncate(time.Minute))
+		return words.Duration(d.Truncate(time.Minute))
 	case d >= 10*time.Second:
-		return durationText(d.Truncate(time.Second))
+		return words.Duration(d.Truncate(time.Second))
 	case d >= time.Second:
-		return durationText(d.Truncate(100 * time.Millisecond))
+		return words.Duration(d.Truncate(100 * time.Millisecond))
 	case d >= time.Millisecond:
-		return durationText(d.Truncate(time.Millisecond))
+		return words.Duration(d.Truncate(time.Millisecond))
 	}
 	return d.Truncate(time.Microsecond).String()
 }
@@ -351,29 +352,9 @@ func coarseDuration(d time.Duration) string {
 // coarsely.
 func runLength(d time.Duration) string {
 	if d < time.Minute {
-		return durationText(roundDuration(d))
+		return words.Duration(words.Round(d))
 	}
 	return coarseDuration(d)
-}
-
-// durationText returns d without the zeros that its String method appends: 1m, not 1m0s.
-func durationText(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
-}
-
-// plural returns "1 failure", "2 failures".
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 func times(n int) string {

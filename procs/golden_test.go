@@ -102,7 +102,7 @@ func TestGoldenRecords(t *testing.T) {
 	var b strings.Builder
 	states := map[fsm.State]bool{}
 	for _, in := range h.sup.instances {
-		states[in.machine.state] = true
+		states[in.machine.State()] = true
 		b.WriteString(recordText(t, instanceKey(in.name), in.saved()))
 	}
 	for state := range fsm.StateCount {

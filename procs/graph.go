@@ -22,7 +22,7 @@ func (graphOwner) Changed(in *instance) { in.enqueue() }
 
 // DependentsDown implements [deps.Owner]. It enqueues an instance that may wait for that.
 func (graphOwner) DependentsDown(in *instance) {
-	if in.machine.state == fsm.StopPending || in.machine.state == fsm.Waiting {
+	if in.machine.State() == fsm.StopPending || in.machine.State() == fsm.Waiting {
 		in.enqueue()
 	}
 }
@@ -30,7 +30,7 @@ func (graphOwner) DependentsDown(in *instance) {
 // availability returns whether the instance satisfies its dependents, or will.
 func (in *instance) availability() deps.Availability {
 	m := &in.machine
-	switch m.state {
+	switch m.State() {
 	case fsm.Running:
 		if in.isOneShot() {
 			return deps.Coming
@@ -43,21 +43,21 @@ func (in *instance) availability() deps.Availability {
 	case fsm.Backoff:
 		return deps.Paused
 	case fsm.Spawning, fsm.Starting, fsm.StopPending, fsm.Stopping, fsm.Killing:
-		if !m.mustEnd() {
+		if !in.mustEnd() {
 			return deps.Coming
 		}
 	case fsm.TearingDown:
 		switch {
-		case m.mustEnd(): // see below
-		case m.outcome == fsm.RunEndedRetry:
+		case in.mustEnd(): // see below
+		case m.Outcome() == fsm.RunEndedRetry:
 			return deps.Paused
-		case m.outcome == fsm.RunEndedRestart, m.outcome == fsm.RunEndedDone && in.isOneShot():
+		case m.Outcome() == fsm.RunEndedRestart, m.Outcome() == fsm.RunEndedDone && in.isOneShot():
 			return deps.Coming
 		}
 	case fsm.Waiting:
 		switch {
-		case m.mustEnd(): // see below
-		case in.node.Blocked(), m.awaitsSchedule():
+		case in.mustEnd(): // see below
+		case in.node.Blocked(), m.AwaitsSchedule():
 			return deps.Paused
 		default:
 			return deps.Coming
@@ -65,7 +65,7 @@ func (in *instance) availability() deps.Availability {
 	default:
 		return deps.Down
 	}
-	if m.mustEnd() && m.desired.Up && !in.node.Stopped() && !m.awaitsSchedule() && in.unkillable == "" && !in.retiring {
+	if in.mustEnd() && m.Desired().Up && !in.node.Stopped() && !m.AwaitsSchedule() && in.unkillable == "" && !in.membership.Leaves() {
 		return deps.Returning
 	}
 	return deps.Down
@@ -81,10 +81,10 @@ func (in *instance) isComing() bool {
 func (in *instance) dependencyStatus() deps.Status {
 	m := &in.machine
 	s := deps.Status{Availability: in.availability(), Alive: in.run != nil && in.unkillable == ""}
-	s.BlocksOrdered = m.desired.Up && s.Availability != deps.Up && !m.state.AtRest()
-	explicit := m.desired.By.Is(fsm.ActorOperator) || m.desired.By.Kind == fsm.ActorShutdown
-	s.Startable = !m.desired.Up && !explicit && !in.retiring && in.quarantine == nil
-	s.Stopping = s.Alive && m.mustEnd()
+	s.BlocksOrdered = m.Desired().Up && s.Availability != deps.Up && !m.State().AtRest()
+	explicit := m.Desired().By.Is(fsm.ActorOperator) || m.Desired().By.Kind == fsm.ActorShutdown
+	s.Startable = !m.Desired().Up && !explicit && !in.membership.Leaves() && in.quarantine == nil
+	s.Stopping = s.Alive && in.mustEnd()
 	return s
 }
 

@@ -40,8 +40,8 @@ func TestLongWaitChainIsShortened(t *testing.T) {
 	s.Command(OpStop, []string{"p000000"}, false, func([]CommandResult) {})
 	runFor(v, time.Second)
 	last := s.instances[len(s.instances)-1]
-	if last.machine.state != fsm.Waiting {
-		t.Fatalf("%s is %s, want it waiting", last.name, last.machine.state)
+	if last.machine.State() != fsm.Waiting {
+		t.Fatalf("%s is %s, want it waiting", last.name, last.machine.State())
 	}
 	lines := last.waitsFor()
 	if len(lines) != 1 || !strings.HasSuffix(lines[0], "which waits for p000000, which the operator has stopped") || len(lines[0]) > 1000 {
@@ -85,12 +85,12 @@ func TestOrderingHoldsForSimultaneousStarts(t *testing.T) {
 			v, s := quickSupervisor(tt.base)
 			s.Start(func() {})
 			tt.ask(t, s)
-			for app := s.byName["app"]; app.machine.state != fsm.Spawning; {
+			for app := s.byName["app"]; app.machine.State() != fsm.Spawning; {
 				if !v.Step() {
-					t.Fatalf("app is %s: %s", app.machine.state, app.reason())
+					t.Fatalf("app is %s: %s", app.machine.State(), app.reason())
 				}
 			}
-			if web := s.byName["web"].machine.state; web != fsm.Running {
+			if web := s.byName["web"].machine.State(); web != fsm.Running {
 				t.Errorf("app is being started while web is %s", web)
 			}
 			runFor(v, time.Second)

@@ -31,8 +31,8 @@ func TestHungHookIsReported(t *testing.T) {
 	}
 	for _, want := range steps {
 		h.v.RunFor(want.after)
-		if in.machine.state != want.state || !strings.Contains(in.reason(), want.says) {
-			t.Errorf("state %v, reason %q; want %v, %q", in.machine.state.Name(), in.reason(), want.state.Name(), want.says)
+		if in.machine.State() != want.state || !strings.Contains(in.reason(), want.says) {
+			t.Errorf("state %v, reason %q; want %v, %q", in.machine.State().Name(), in.reason(), want.state.Name(), want.says)
 		}
 	}
 	if d := in.diagnosis(); d.HangsIn != hook {
@@ -40,8 +40,8 @@ func TestHungHookIsReported(t *testing.T) {
 	}
 	h.kernel.mix.spawnHangs = 0
 	h.v.RunFor(2 * time.Hour) // the file system answers
-	if d := in.diagnosis(); in.machine.state != fsm.Running || d.HangsIn != "" {
-		t.Errorf("in the end %v, hangs in %q; want running", in.machine.state, d.HangsIn)
+	if d := in.diagnosis(); in.machine.State() != fsm.Running || d.HangsIn != "" {
+		t.Errorf("in the end %v, hangs in %q; want running", in.machine.State(), d.HangsIn)
 	}
 }
 
@@ -55,8 +55,8 @@ func TestQueueTimeDoesNotCountForHook(t *testing.T) {
 		h.kernel.mix.slowSpawn, h.kernel.mix.hookTime = 29*time.Second, 29*time.Second
 		h.mustCommand(t, OpStart, "web")
 		h.v.RunFor(2 * time.Minute)
-		if in := h.sup.byName["web"]; in.machine.state != fsm.Running || in.machine.restartAttempts > 0 {
-			t.Errorf("seed %d: %v, %s, want running at once", seed, in.machine.state, in.reason())
+		if in := h.sup.byName["web"]; in.machine.State() != fsm.Running || in.machine.RestartAttempts() > 0 {
+			t.Errorf("seed %d: %v, %s, want running at once", seed, in.machine.State(), in.reason())
 		}
 	}
 }

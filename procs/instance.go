@@ -4,8 +4,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"superd/config"
 	"superd/logs"
 	"superd/loop"
@@ -19,7 +17,7 @@ type instance struct {
 	name               string
 	program            *config.Program
 	scope              loop.Scope // open until the instance is removed
-	machine            machine
+	machine            fsm.Machine
 	node               node // its place in the dependency graph
 	collector          logs.Collector
 	lastCompletedStart uint64 // number of the newest start whose result is known
@@ -47,7 +45,7 @@ type instance struct {
 	quarantine *quarantine // prevents its start; nil without one
 	waiters    []*waiter
 
-	// Definition of the instance that replaces this one; nil without one
+	// Definition of its replacement; nil unless membership says that there is one
 	replacement *config.Program
 	// Desired state of the replacement; nil: none set by the operator
 	replacementTarget *fsm.Target
@@ -63,8 +61,7 @@ type instance struct {
 	treeRecovered bool  // an earlier superd created the tree
 	enqueued      bool  // it is in the reconcile queue
 	answerQueued  bool  // its waiters are answered after reconciliation
-	retiring      bool  // it is removed when it is at rest
-	removing      bool  // it is being removed, after its last output is written
+	membership    fsm.Membership
 }
 
 // problems holds diagnostics that are rarely set; it is allocated on first use.
@@ -96,13 +93,12 @@ func (s *Supervisor) newInstance(name string, program, runProgram *config.Progra
 		sup:           s,
 		name:          name,
 		program:       program,
-		machine:       newMachine(program, s.rng),
+		machine:       fsm.New(program, s.options.rules),
 		problems:      &noProblems,
 		logDefinition: program,
 		tree:          s.host.NewTree(name, treePath),
 		sinceAt:       s.loop.Now(),
 	}
-	in.machine.node = &in.node
 	in.scope.Open(s.scope)
 	s.counts[fsm.Stopped]++
 	s.outputs += fifosOf(program)
@@ -188,123 +184,6 @@ func (s *Supervisor) logOptions(instance string, p *config.Program) logs.Options
 	return o
 }
 
-// do makes a step of the machine, performs its effects and notifies the observers.
-func (in *instance) do(step func() []fsm.Effect) {
-	before := in.machine.state
-	for _, effect := range step() {
-		in.perform(effect)
-	}
-	after := in.machine.state
-	in.sup.counts[before]--
-	in.sup.counts[after]++
-	if r := in.run; r != nil && r.readiness != nil && after != fsm.Starting {
-		r.readiness.end()
-	}
-	if r := in.run; r != nil && r.monitor != nil && after != fsm.Running {
-		r.monitor.end()
-	}
-	in.updateSchedule()
-	in.recordSkipped()
-	if after == fsm.Waiting {
-		in.machine.stateReason = in.waitReason()
-	}
-	if before.String() != after.String() || after == fsm.Spawning {
-		in.sinceAt = in.sup.loop.Now()
-	}
-	if before != after {
-		in.sup.log.Debug("state changed", "instance", in.name, "from", before.String(), "to", after.String(),
-			"reason", in.machine.stateReason.String())
-		in.recordState(before)
-	}
-	in.save()
-	in.publish()
-	if m := &in.machine; before != after && in.hasEdges() || after == fsm.Waiting && in.node.Ordered() || m.desired.Up && in.node.CanStart() {
-		in.enqueue()
-	}
-	in.answerWaiters()
-	in.sup.changed()
-	if before != after && in.staysDown() {
-		in.sup.checkExitPolicy(in)
-	}
-	if after.AtRest() || after == fsm.Waiting {
-		in.sup.atRest(in)
-	}
-}
-
-func (in *instance) perform(effect fsm.Effect) {
-	switch effect {
-	case fsm.Spawn:
-		if !in.sup.anyStarted {
-			in.sup.anyStarted = true
-			in.sup.saveSelf()
-		}
-		in.spawn()
-	case fsm.AwaitReady:
-		// The fork may have taken long, so the time-out begins now
-		in.awaitReady(in.sup.loop.Now() + in.run.program.StartTimeout)
-	case fsm.StartMonitoring:
-		in.startMonitoring()
-	case fsm.CancelSpawn:
-		// Its result is a step of its own, after this one
-		run := in.run
-		run.scope.Post(func() { in.cancelSpawn(run) })
-	case fsm.Teardown:
-		in.tearDown()
-	case fsm.SignalStop:
-		in.signalStop()
-	case fsm.SignalAbort:
-		in.sendStop(unix.SIGABRT)
-	case fsm.SignalKill:
-		in.signalKill()
-	case fsm.ArmStop:
-		in.armStop(in.run.program.StopTimeout)
-	case fsm.ArmKill:
-		in.run.killTimer.Stop() // of an earlier main process
-		in.run.killTimer = in.run.mainScope.After(host.KillPause, func() { in.do(in.machine.killTimeout) })
-	case fsm.ReportUnkillable:
-		if in.run.endAwaited() {
-			in.perform(fsm.ArmKill)
-			return
-		}
-		in.reportUnkillable(in.run.process.Pid())
-	case fsm.EndRun:
-		in.endRun()
-	case fsm.ArmRestart:
-		in.armRestart(in.machine.delay)
-	case fsm.Disarm:
-		if in.restartTimer != nil {
-			in.restartTimer.Stop()
-			in.restartTimer = nil
-		}
-	}
-}
-
-// staysDown reports whether the instance ended by itself and is not restarted.
-func (in *instance) staysDown() bool {
-	return in.machine.state == fsm.Exited || in.machine.state == fsm.Failed && in.restartTimer == nil
-}
-
-// armStop arms StopTimeout. A timeout that is negative, or a hurried shutdown, means at once.
-func (in *instance) armStop(timeout time.Duration) {
-	if timeout < 0 || in.sup.inHurry() {
-		timeout = 0
-	}
-	r := in.run
-	r.stopDeadline = in.sup.loop.Now() + timeout
-	if r.stopLimit == 0 {
-		r.stopLimit = in.sup.loop.Now() + maxExtension*r.program.StopTimeout
-	}
-	r.stopTimer = r.mainScope.After(timeout, func() { in.do(in.machine.stopTimeout) })
-}
-
-// armRestart arms RestartDue after delay.
-func (in *instance) armRestart(delay time.Duration) {
-	in.restartTimer = in.scope.After(max(delay, 0), func() {
-		in.restartTimer = nil
-		in.do(in.machine.restartDue)
-	})
-}
-
 // reason returns why the state is what it is.
 func (in *instance) reason() string {
 	_, text := in.shownReason()
@@ -316,11 +195,11 @@ func (in *instance) shownReason() (kind fsm.ReasonKind, text string) {
 	if in.unkillable != "" {
 		return fsm.ReasonUnkillable, in.unkillable
 	}
-	r, more := in.machine.stateReason, ""
+	r, more := in.machine.StateReason(), ""
 	switch stage := in.stage(); {
 	case in.awaitsSchedule():
 		r, more = in.waitReason(), "; "+in.nextRunText()
-	case in.machine.state == fsm.Waiting:
+	case in.machine.State() == fsm.Waiting:
 		r = in.blockedReason()
 	case stage != "":
 		more = ": " + stage
@@ -332,7 +211,7 @@ func (in *instance) shownReason() (kind fsm.ReasonKind, text string) {
 func (in *instance) stage() string {
 	switch r := in.run; {
 	case r == nil:
-	case in.machine.state == fsm.StopPending:
+	case in.machine.State() == fsm.StopPending:
 		return "waits until " + in.remainingDependents() + " down"
 	case r.teardown != nil:
 		return r.teardown.stage()
@@ -344,9 +223,9 @@ func (in *instance) stage() string {
 		return r.pending.Stage()
 	case r.readiness != nil:
 		return "not ready yet: " + r.readiness.stage()
-	case r.ownStopTimer != nil && in.machine.state == fsm.Running:
+	case r.ownStopTimer != nil && in.machine.State() == fsm.Running:
 		return "it is about to exit (STOPPING=1)"
-	case r.reloadTimer != nil && in.machine.state == fsm.Running:
+	case r.reloadTimer != nil && in.machine.State() == fsm.Running:
 		return "it reloads its configuration (RELOADING=1)"
 	case r.monitor != nil && r.monitor.healthy() != nil && !*r.monitor.healthy():
 		return r.monitor.unhealthyReason()

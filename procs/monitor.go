@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/internal/words"
 	"superd/loop"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
@@ -127,7 +128,7 @@ func (m *monitor) applyResult(result probe.Result) {
 	healthy, known := m.health.Healthy()
 	if result.Outcome == probe.Failed && known && !healthy && m.run.program.Health.Action == config.HealthRestart {
 		reason := fsm.ReasonUnhealthy.With(m.unhealthyReason())
-		in.do(func() []fsm.Effect { return in.machine.failRun(fsm.HealthFailed, reason) })
+		in.apply(in.machine.FailRun(fsm.HealthFailed, reason))
 	}
 }
 
@@ -146,7 +147,7 @@ func (m *monitor) recordHealth() {
 
 // unhealthyReason returns why the program is unhealthy.
 func (m *monitor) unhealthyReason() string {
-	text := fmt.Sprintf("unhealthy: %s in a row", plural(m.health.FailuresInRow(), "failed check"))
+	text := fmt.Sprintf("unhealthy: %s in a row", words.Plural(m.health.FailuresInRow(), "failed check"))
 	if m.last != nil && m.last.Reason != "" {
 		text += ": " + m.what + ": " + m.last.Reason
 	}
@@ -186,7 +187,7 @@ func (m *monitor) watchdogTimeout() {
 			m.watchdogPing()
 			return
 		}
-		m.watchdogFired(fmt.Sprintf("watchdog: no WATCHDOG=1 for %s", durationText(m.in.watchdogPeriod())))
+		m.watchdogFired(fmt.Sprintf("watchdog: no WATCHDOG=1 for %s", words.Duration(m.in.watchdogPeriod())))
 	})
 }
 
@@ -195,7 +196,7 @@ func (m *monitor) watchdogFired(reason string) {
 	in := m.in
 	in.sup.log.Warn("watchdog", "instance", in.name, "pid", m.run.process.Pid(), "reason", reason)
 	why := fsm.ReasonWatchdogTimeout.With(reason)
-	in.do(func() []fsm.Effect { return in.machine.failRun(fsm.WatchdogTimeout, why) })
+	in.apply(in.machine.FailRun(fsm.WatchdogTimeout, why))
 }
 
 // A savedHealth is the health of a run in the journal.

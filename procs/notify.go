@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/internal/words"
 	"superd/loop"
 	"superd/pidfd"
 	"superd/procs/fsm"
@@ -197,7 +198,7 @@ func (in *instance) onNotify(r *run, m notify.Message) (mustSave bool) {
 		r.ownNotifyState().watchdogPeriod, mustSave = m.WatchdogPeriod, true
 		in.watchdogPing(r)
 	}
-	if m.Reloading && (in.machine.state == fsm.Running || in.machine.state == fsm.StopPending) {
+	if m.Reloading && (in.machine.State() == fsm.Running || in.machine.State() == fsm.StopPending) {
 		in.beginProgramReload(r, now+r.program.StartTimeout)
 		mustSave = true
 	}
@@ -205,7 +206,7 @@ func (in *instance) onNotify(r *run, m notify.Message) (mustSave bool) {
 		in.extend(r, now+m.ExtendTimeout)
 		mustSave = true
 	}
-	if m.Stopping && in.machine.state == fsm.Running && r.ownStopTimer == nil {
+	if m.Stopping && in.machine.State() == fsm.Running && r.ownStopTimer == nil {
 		in.beginOwnStop(r, now+r.program.StopTimeout)
 		mustSave = true
 	}
@@ -215,7 +216,7 @@ func (in *instance) onNotify(r *run, m notify.Message) (mustSave bool) {
 	if mustSave {
 		in.save()
 	}
-	switch state := in.machine.state; {
+	switch state := in.machine.State(); {
 	case m.Ready && state == fsm.Starting && r.readiness != nil && r.program.Ready != nil && r.program.Ready.Notify:
 		r.readiness.becameReady()
 		return true
@@ -257,11 +258,11 @@ func (in *instance) endProgramReload(r *run) {
 // runs at until.
 func (in *instance) beginOwnStop(r *run, until time.Duration) {
 	r.ownNotifyState().ownStopTimer = r.mainScope.After(max(until-in.sup.loop.Now(), 0), func() {
-		if in.machine.state == fsm.Running {
+		if in.machine.State() == fsm.Running {
 			reason := fsm.ReasonExitTimeout.With(
 				fmt.Sprintf("it sent STOPPING=1 and has not exited for %s",
-					durationText(r.program.StopTimeout)))
-			in.do(func() []fsm.Effect { return in.machine.failRun(fsm.HealthFailed, reason) })
+					words.Duration(r.program.StopTimeout)))
+			in.apply(in.machine.FailRun(fsm.HealthFailed, reason))
 		}
 	})
 	in.watchdogPing(r)
@@ -276,7 +277,7 @@ func (in *instance) extend(r *run, until time.Duration) {
 			t.Reset(until - now)
 		}
 	}
-	switch in.machine.state {
+	switch in.machine.State() {
 	case fsm.Starting:
 		if r.readiness != nil {
 			r.readiness.extend(until)
@@ -340,7 +341,7 @@ func (in *instance) logMain(level slog.Level, message string, attrs ...any) {
 // signalNewMain sends the new main process the stop signal or SIGKILL that the previous one got.
 // The stop signal may reach it twice, once through its group.
 func (in *instance) signalNewMain() {
-	switch in.machine.state {
+	switch in.machine.State() {
 	case fsm.Stopping:
 		in.signalStop()
 	case fsm.Killing:

@@ -40,8 +40,8 @@ func TestJournalStalls(t *testing.T) {
 		h.v.RunFor(10 * time.Minute)
 		resume()
 		h.v.RunFor(10 * time.Minute)
-		if in.machine.state != fsm.Running || h.mainOf("web") != p {
-			t.Fatalf("%v: %s, want running", in.machine.state, in.reason())
+		if in.machine.State() != fsm.Running || h.mainOf("web") != p {
+			t.Fatalf("%v: %s, want running", in.machine.State(), in.reason())
 		}
 		resume = h.journal.stall()
 		p.unhealthy = true
@@ -49,8 +49,8 @@ func TestJournalStalls(t *testing.T) {
 		h.v.RunFor(10 * time.Minute)
 		resume()
 		h.v.RunFor(2 * time.Minute)
-		if in.machine.state != fsm.Failed {
-			t.Errorf("%v: %s, want failed: it sent nothing", in.machine.state, in.reason())
+		if in.machine.State() != fsm.Failed {
+			t.Errorf("%v: %s, want failed: it sent nothing", in.machine.State(), in.reason())
 		}
 	})
 	t.Run("the start time-out", func(t *testing.T) {
@@ -60,8 +60,8 @@ func TestJournalStalls(t *testing.T) {
 		h.v.RunFor(10 * time.Minute)
 		resume()
 		h.v.RunFor(time.Second)
-		if in.machine.state != fsm.Running {
-			t.Errorf("%v: %s, want running", in.machine.state, in.reason())
+		if in.machine.State() != fsm.Running {
+			t.Errorf("%v: %s, want running", in.machine.State(), in.reason())
 		}
 	})
 	t.Run("the start time-out of a program that sends nothing", func(t *testing.T) {
@@ -70,8 +70,8 @@ func TestJournalStalls(t *testing.T) {
 		h.v.RunFor(10 * time.Minute)
 		resume()
 		h.v.RunFor(time.Minute)
-		if in.machine.state != fsm.Failed {
-			t.Errorf("%v: %s, want failed", in.machine.state, in.reason())
+		if in.machine.State() != fsm.Failed {
+			t.Errorf("%v: %s, want failed", in.machine.State(), in.reason())
 		}
 	})
 	t.Run("a failed check", func(t *testing.T) {
@@ -81,8 +81,8 @@ func TestJournalStalls(t *testing.T) {
 		})
 		wantRunning := func(what string) {
 			t.Helper()
-			if in.machine.state != fsm.Running || h.mainOf("web") != p {
-				t.Fatalf("%s, %v: %s, want running", what, in.machine.state, in.reason())
+			if in.machine.State() != fsm.Running || h.mainOf("web") != p {
+				t.Fatalf("%s, %v: %s, want running", what, in.machine.State(), in.reason())
 			}
 		}
 		p.notify(notify.Message{ExtendTimeout: time.Second}) // not dropped before it is saved
@@ -102,8 +102,8 @@ func TestJournalStalls(t *testing.T) {
 		wantRunning("healthy again")
 		p.unhealthy = true
 		h.v.RunFor(time.Minute)
-		if in.machine.state != fsm.Failed {
-			t.Errorf("%v: %s, want failed: it is unhealthy", in.machine.state, in.reason())
+		if in.machine.State() != fsm.Failed {
+			t.Errorf("%v: %s, want failed: it is unhealthy", in.machine.State(), in.reason())
 		}
 	})
 	for name, late := range map[string]time.Duration{"the exit of the main process": time.Second, "its exit, for too long": time.Minute} {
@@ -123,8 +123,8 @@ func TestJournalStalls(t *testing.T) {
 			}
 			resume()
 			h.v.RunFor(time.Minute)
-			if taken := in.machine.state == fsm.Running && in.run.process.Pid() == child.pid; taken != (late < notifyDrainLimit) {
-				t.Errorf("%v: %s, the new main process taken: %v", in.machine.state, in.reason(), taken)
+			if taken := in.machine.State() == fsm.Running && in.run.process.Pid() == child.pid; taken != (late < notifyDrainLimit) {
+				t.Errorf("%v: %s, the new main process taken: %v", in.machine.State(), in.reason(), taken)
 			}
 			if len(h.kernel.zombies) > 0 {
 				t.Errorf("%d zombies are left", len(h.kernel.zombies))
@@ -152,13 +152,13 @@ func TestQueuedChecksDoNotCount(t *testing.T) {
 		})
 		h.kernel.mix.spawnHangs, h.kernel.queued = 1, true
 		h.v.RunFor(time.Hour)
-		if in.machine.state != fsm.Running {
-			t.Fatalf("%v: %s, want running", in.machine.state, in.reason())
+		if in.machine.State() != fsm.Running {
+			t.Fatalf("%v: %s, want running", in.machine.State(), in.reason())
 		}
 		h.kernel.queued = false
 		h.v.RunFor(time.Hour)
-		if in.machine.state != fsm.Failed {
-			t.Errorf("%v: %s, want failed: its checks hang", in.machine.state, in.reason())
+		if in.machine.State() != fsm.Failed {
+			t.Errorf("%v: %s, want failed: its checks hang", in.machine.State(), in.reason())
 		}
 	})
 	t.Run("readiness", func(t *testing.T) {
@@ -171,13 +171,13 @@ func TestQueuedChecksDoNotCount(t *testing.T) {
 		h.v.RunFor(time.Millisecond)
 		h.kernel.mix.spawnHangs, h.kernel.queued = 1, true
 		h.v.RunFor(time.Hour)
-		if in.machine.state != fsm.Starting {
-			t.Fatalf("%v: %s, want starting", in.machine.state, in.reason())
+		if in.machine.State() != fsm.Starting {
+			t.Fatalf("%v: %s, want starting", in.machine.State(), in.reason())
 		}
 		h.kernel.mix.spawnHangs = 0
 		h.v.RunFor(time.Minute)
-		if in.machine.state != fsm.Running {
-			t.Errorf("%v: %s, want running", in.machine.state, in.reason())
+		if in.machine.State() != fsm.Running {
+			t.Errorf("%v: %s, want running", in.machine.State(), in.reason())
 		}
 	})
 }
@@ -200,8 +200,8 @@ func TestReadinessSurvivesKill(t *testing.T) {
 	wantReady := func(t *testing.T, h *history, p *simProcess) {
 		t.Helper()
 		h.v.RunFor(time.Minute)
-		if in := h.sup.byName["web"]; in.machine.state != fsm.Running || simProcessOf(in.run.process) != p {
-			t.Errorf("%v: %s, want running as before", in.machine.state, in.reason())
+		if in := h.sup.byName["web"]; in.machine.State() != fsm.Running || simProcessOf(in.run.process) != p {
+			t.Errorf("%v: %s, want running as before", in.machine.State(), in.reason())
 		}
 		if h.err != nil {
 			t.Error(h.err)

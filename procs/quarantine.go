@@ -17,15 +17,13 @@ type quarantine struct {
 
 // setQuarantine prevents the start of the instance while these processes live.
 func (in *instance) setQuarantine(leftovers []host.Leftover) {
-	m := &in.machine
-	in.sup.counts[m.state]--
-	m.state = fsm.Stopped
-	in.sup.counts[m.state]++
-	m.stateReason = fsm.ReasonQuarantined.With(fmt.Sprintf("%s is alive; a predecessor "+
-		"started it for this program, but superd can't identify its run; `superd ctl stop %s` ends it", host.LeftoverText(leftovers), in.name))
+	processes := host.LeftoverText(leftovers)
+	t := in.machine.Quarantine(fsm.ReasonQuarantined.With(fmt.Sprintf("%s is alive; a predecessor started it "+
+		"for this program, but superd can't identify its run; `superd ctl stop %s` ends it", processes, in.name)))
+	in.sup.countState(t.From, t.To)
 	in.quarantine = &quarantine{round: in.scope.Child()}
 	in.sup.log.Warn("program not started: unidentified processes of a predecessor are alive",
-		"instance", in.name, "processes", host.LeftoverText(leftovers))
+		"instance", in.name, "processes", processes)
 	in.publish()
 	in.sup.changed()
 	in.save()
@@ -60,8 +58,8 @@ func (in *instance) checkQuarantine() {
 		}
 		if living == 0 && !round.Closed() {
 			in.liftQuarantine()
-			if desired := in.machine.desired; desired.Up {
-				in.do(func() []fsm.Effect { return in.machine.wantUp(desired.By, false) })
+			if desired := in.machine.Desired(); desired.Up {
+				in.apply(in.machine.WantUp(desired.By, false, in.conditions()))
 			}
 		}
 	})
@@ -71,7 +69,7 @@ func (in *instance) checkQuarantine() {
 func (in *instance) liftQuarantine() {
 	in.quarantine.round.Close()
 	in.quarantine = nil
-	in.machine.stateReason = fsm.Reason{Kind: fsm.ReasonNotStarted}
+	in.machine.QuarantineLifted()
 	in.publish()
 	in.save()
 	in.sup.changed()
@@ -80,14 +78,7 @@ func (in *instance) liftQuarantine() {
 // killQuarantined kills the leftover processes, at the operator's request.
 func (in *instance) killQuarantined() {
 	in.liftQuarantine()
-	m := &in.machine
 	in.run = &run{in: in, program: in.program, invocationID: in.sup.newInvocationID(), notifyState: &noNotifyState, hadProcess: true}
 	in.run.scope.Open(&in.scope)
-	in.do(func() []fsm.Effect {
-		m.setDesired(false, fsm.By(fsm.ActorOperator))
-		m.state, m.outcome = fsm.TearingDown, fsm.RunEndedDown
-		m.exitReason = fsm.Reason{Kind: fsm.ReasonLeftoversKilled}
-		m.stateReason = fsm.ReasonStopping.With(m.desired.By.String())
-		return []fsm.Effect{fsm.Teardown}
-	})
+	in.apply(in.machine.EndQuarantine())
 }

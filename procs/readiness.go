@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/internal/words"
 	"superd/logs"
 	"superd/loop"
 	"superd/procs/fsm"
@@ -26,7 +27,7 @@ type readiness struct {
 }
 
 // ready reports whether the instance is ready: its dependents may start.
-func (in *instance) ready() bool { return in.machine.state == fsm.Running }
+func (in *instance) ready() bool { return in.machine.State() == fsm.Running }
 
 // stable returns how long the run has been ready, 0 if it never was.
 func (r *run) stable(now time.Duration) time.Duration {
@@ -42,7 +43,7 @@ func (in *instance) spawnedMain(r *run) {
 	if ready {
 		r.readyAt = in.sup.loop.Now()
 	}
-	in.do(func() []fsm.Effect { return in.machine.spawned(ready) })
+	in.apply(in.machine.Spawned(ready, in.conditions()))
 }
 
 // awaitReady waits for the readiness of the main process until deadline. It replaces a wait under
@@ -187,8 +188,8 @@ func (w *readiness) end() {
 func (w *readiness) becameReady() {
 	in, r := w.in, w.run
 	r.readyAt = in.sup.loop.Now()
-	in.sup.log.Info("program ready", "instance", in.name, "pid", r.process.Pid(), "after", roundDuration(r.readyAt-r.startedAt))
-	in.do(func() []fsm.Effect { return in.machine.ready(r.readyAt - r.startedAt) })
+	in.sup.log.Info("program ready", "instance", in.name, "pid", r.process.Pid(), "after", words.Round(r.readyAt-r.startedAt))
+	in.apply(in.machine.Ready(r.readyAt - r.startedAt))
 }
 
 // extend extends the start time-out to until, if that is later.
@@ -226,10 +227,10 @@ func (w *readiness) onTimeout() {
 
 // fail ends a run that did not become ready in time.
 func (w *readiness) fail() {
-	reason := fmt.Sprintf("not ready after %s: %s", durationText(roundDuration(w.in.sup.loop.Now()-w.run.startedAt)), w.stage())
+	reason := fmt.Sprintf("not ready after %s: %s", words.Duration(words.Round(w.in.sup.loop.Now()-w.run.startedAt)), w.stage())
 	w.in.sup.log.Warn("program not ready in time", "instance", w.in.name, "pid", w.run.process.Pid(), "reason", reason)
 	why := fsm.ReasonStartTimeout.With(reason)
-	w.in.do(func() []fsm.Effect { return w.in.machine.failRun(fsm.StartTimeout, why) })
+	w.in.apply(w.in.machine.FailRun(fsm.StartTimeout, why))
 }
 
 // stage returns what is awaited, and the result of the last check.
@@ -243,7 +244,7 @@ func (w *readiness) stage() string {
 // resumeReadiness continues the wait of a recovered run for its readiness, with the rest of its
 // time, or the monitoring of a ready one.
 func (a *recoveredInstance) resumeReadiness(r *run) {
-	switch a.in.machine.state {
+	switch a.in.machine.State() {
 	case fsm.Starting:
 		a.in.awaitReady(a.saved.Run.StartDeadline)
 		r.readiness.allowOneCheck()

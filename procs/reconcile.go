@@ -70,43 +70,26 @@ func (s *Supervisor) pending(in *instance) bool {
 func (in *instance) reconcile() {
 	in.publish()
 	m := &in.machine
-	if m.desired.Up && in.node.CanStart() && in.quarantine == nil {
+	if m.Desired().Up && in.node.CanStart() && in.quarantine == nil {
 		in.startRequirements()
 	}
-	switch m.state {
-	case fsm.Waiting:
-		if !m.startBlocked() || m.restartPending && in.node.DependentsDown() {
-			in.do(m.unblocked)
-		} else {
-			in.answerWaiters() // the reason may have changed
-		}
-	case fsm.Spawning, fsm.Starting, fsm.Running:
-		if in.node.Lost() && m.desired.Up && !m.restartPending {
-			cause, why := in.lostRequirement()
-			in.do(func() []fsm.Effect { return m.requirementLost(cause, why) })
-		}
-	case fsm.StopPending:
-		switch {
-		case !m.mustEnd():
-			in.do(m.cancelStop)
-		case in.node.DependentsDown():
-			in.do(m.stopNow)
-		}
+	if t, ok := m.Reconcile(in.conditions(), in.lostRequirement); ok {
+		in.apply(t)
 	}
-	in.answerWaiters()
+	in.answerWaiters() // the reason of a wait may have changed
 }
 
 // startRequirements starts the requirements that are startable. A program stopped by `superd ctl
 // stop` stays stopped.
 func (in *instance) startRequirements() {
-	by := fsm.Actor{Kind: in.machine.desired.By.Kind, For: in.name}
+	by := fsm.Actor{Kind: in.machine.Desired().By.Kind, For: in.name}
 	for _, e := range in.node.Edges() {
 		if e.Ordering() || !e.To().Startable() {
 			continue
 		}
 		for _, other := range e.To().Instances() {
 			if other.node.Published().Startable {
-				other.do(func() []fsm.Effect { return other.machine.wantUp(by, false) })
+				other.apply(other.machine.WantUp(by, false, other.conditions()))
 			}
 		}
 	}
@@ -126,11 +109,11 @@ func (s *Supervisor) startWithRequirements(in *instance) {
 			seen[e.To()] = true
 			for _, other := range e.To().Instances() {
 				m := &other.machine
-				if m.desired.Up && m.state.AtRest() && other.availability() != deps.Up && other.quarantine == nil {
+				if m.Desired().Up && m.State().AtRest() && other.availability() != deps.Up && other.quarantine == nil {
 					by := fsm.Actor{Kind: fsm.ActorOperator, For: in.name}
-					other.do(func() []fsm.Effect { return m.wantUp(by, true) })
+					other.apply(m.WantUp(by, true, other.conditions()))
 				}
-				if m.desired.Up || other.node.Published().Startable {
+				if m.Desired().Up || other.node.Published().Startable {
 					open = append(open, other)
 				}
 			}

@@ -1,7 +1,6 @@
 package procs
 
 import (
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -92,17 +91,15 @@ func (in *instance) save() {
 
 // saved returns the instance's record. It shares no mutable data.
 func (in *instance) saved() *savedInstance {
-	m := &in.machine
 	v := &savedInstance{
-		Config: in.sup.configNumber, Removed: in.retiring,
-		State: m.state.Name(), Quarantined: in.quarantine != nil, Desired: m.desired.Snapshot(), RestartPending: m.restartPending,
-		Outcome: m.outcome.OutcomeName(), FailureReason: m.failureReason.Snapshot(), NotStarted: m.notStarted, ResourceShortage: m.resourceShortage, Failed: m.failed,
-		RestartAttempts: m.restartAttempts, Failures: slices.Clone(m.failures), StartLimitHit: m.startLimitHit, Restarts: m.restarts, Delay: m.delay,
-		StartReason: m.startReason.Snapshot(), ExitReason: m.exitReason.Snapshot(), StateReason: m.stateReason.Snapshot(),
+		Config: in.sup.configNumber, Removed: in.membership.Leaves(), Quarantined: in.quarantine != nil,
 		Since: in.sinceAt, LastCompletedStart: in.lastCompletedStart, Drain: in.drainingRun, Tree: in.tree.Path(),
 	}
+	v.setMachine(in.machine.Snapshot())
 	if sc := in.schedule; sc != nil {
-		v.RunPending, v.Schedule, v.DueFor, v.Skipped = m.runPending, sc.state(), sc.dueFor, sc.skipped
+		v.Schedule, v.DueFor, v.Skipped = sc.state(), sc.dueFor, sc.skipped
+	} else {
+		v.RunPending = false // has no meaning without a schedule
 	}
 	v.Output, v.FDName = in.collector.FD(logs.Stdout) >= 0, in.fifoNames[logs.Stdout].String()
 	v.Stderr, v.StderrFDName = in.collector.FD(logs.Stderr) >= 0, in.fifoNames[logs.Stderr].String()
@@ -112,7 +109,7 @@ func (in *instance) saved() *savedInstance {
 	if in.inputFIFO != nil {
 		v.Input, v.InputFDName = true, in.inputFIFO.fdName
 	}
-	if in.retiring {
+	if in.membership.Leaves() {
 		v.Definition = validDefinition(in.program)
 	}
 	if in.execProbe != nil {
@@ -120,9 +117,6 @@ func (in *instance) saved() *savedInstance {
 	}
 	if desired := in.replacementTarget; desired != nil {
 		v.ReplacementTarget = new(desired.Snapshot())
-	}
-	if desired := m.desiredBeforeShutdown; desired != nil {
-		v.DesiredBeforeShutdown = new(desired.Snapshot())
 	}
 	if t := in.restartTimer; t != nil {
 		v.Due = new(t.Due())
@@ -138,7 +132,7 @@ func (in *instance) saved() *savedInstance {
 
 func (r *run) saved(in *instance) *savedRun {
 	v := &savedRun{
-		ID: r.invocationID, Outdated: in.machine.outdated, HadProcess: r.hadProcess, StartedAt: r.startedAt, ReadyAt: r.readyAt, StartDeadline: r.startDeadline, Group: int(r.group), OOMKills: int(r.oomKills), EnvSum: r.envSum,
+		ID: r.invocationID, Outdated: in.machine.Outdated(), HadProcess: r.hadProcess, StartedAt: r.startedAt, ReadyAt: r.readyAt, StartDeadline: r.startDeadline, Group: int(r.group), OOMKills: int(r.oomKills), EnvSum: r.envSum,
 		StopDeadline: r.stopDeadline, TeardownDeadline: r.teardownDeadline, PreStarted: r.preStarted, PostStopped: r.postStopped,
 	}
 	v.StopLimit, v.Notify, v.Ready, v.StatusText, v.Watchdog = r.stopLimit, r.notifyFDName, r.readyFDName, r.statusText, r.watchdogPeriod
@@ -218,7 +212,7 @@ func (in *instance) newStartRecord(r *run) *startRecord {
 	record := &startRecord{in: in, key: startKey(in.name, in.sup.starts), value: savedStart{Run: r.invocationID, Config: r.config, number: in.sup.starts}}
 	record.value.Schedule = in.schedule.state()
 	if r.hook != nil {
-		record.value.Hook, record.value.PostStop = new(r.hook.at), in.machine.state == fsm.TearingDown
+		record.value.Hook, record.value.PostStop = new(r.hook.at), in.machine.State() == fsm.TearingDown
 	}
 	return record
 }
@@ -290,11 +284,11 @@ func (s *Supervisor) saveEnd() {
 			s.leavesRecords = true
 			s.queue(scheduleKey(in.name), state)
 		}
-		desired := in.machine.desired
-		if before := in.machine.desiredBeforeShutdown; before != nil {
-			desired = *before
+		desired := in.machine.Desired()
+		if before, ok := in.machine.DesiredBeforeShutdown(); ok {
+			desired = before
 		}
-		if in.retiring || desired != (fsm.Target{Up: false, By: fsm.By(fsm.ActorOperator)}) {
+		if in.membership.Leaves() || desired != (fsm.Target{Up: false, By: fsm.By(fsm.ActorOperator)}) {
 			s.queue(instanceKey(in.name), nil)
 			continue
 		}

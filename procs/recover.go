@@ -152,7 +152,9 @@ func (s *Supervisor) mergeRecords(r *Snapshot) []*recoveredInstance {
 		}
 		in := s.newInstance(name, program, v.runDefinition(program), v.Tree)
 		in.treeRecovered = true
-		in.retiring = v.Removed || unknown
+		if v.Removed || unknown {
+			in.membership = in.membership.After(fsm.Retire)
+		}
 		in.restore(v)
 		in.publish()
 		s.byName[name] = in
@@ -178,22 +180,11 @@ func (v *savedInstance) runDefinition(own *config.Program) *config.Program {
 // restore sets the state of the machine and the instance, without processes.
 func (in *instance) restore(v *savedInstance) {
 	m := &in.machine
-	in.sup.counts[m.state]--
-	m.state, _ = fsm.ParseState(v.State)
-	in.sup.counts[m.state]++
-	m.outcome, _ = fsm.ParseOutcome(v.Outcome)
-	m.desired, m.restartPending, m.failureReason = v.Desired.Restore(), v.RestartPending, v.FailureReason.Restore()
-	m.notStarted, m.resourceShortage, m.failed = v.NotStarted, v.ResourceShortage, v.Failed
-	if w := v.DesiredBeforeShutdown; w != nil {
-		m.desiredBeforeShutdown = new(w.Restore())
-	}
-	m.restartAttempts, m.failures, m.startLimitHit, m.restarts, m.delay = v.RestartAttempts, v.Failures, v.StartLimitHit, v.Restarts, v.Delay
-	m.startReason, m.exitReason, m.stateReason = v.StartReason.Restore(), v.ExitReason.Restore(), v.StateReason.Restore()
-	if v.Run != nil {
-		m.explainRun()
-	}
+	before := m.State()
+	m.Restore(v.machine(), v.Run != nil)
+	in.sup.countState(before, m.State())
 	in.sinceAt, in.lastCompletedStart = v.Since, v.LastCompletedStart
-	if m.runPending = v.RunPending; v.Schedule != nil {
+	if v.Schedule != nil {
 		in.schedule = &scheduleState{saved: v.Schedule, dueFor: v.DueFor, skipped: v.Skipped}
 	}
 	if w := v.ReplacementTarget; w != nil {
@@ -357,7 +348,7 @@ func (s *Supervisor) reopen(all []*recoveredInstance) error {
 // claimNotifyFDs claims the notify socket and the readiness pipe of the main process.
 func (a *recoveredInstance) claimNotifyFDs() {
 	r, in, recovered := a.saved.Run, a.in, a.recovered
-	if r == nil || !in.machine.state.Lives() && r.start == nil {
+	if r == nil || !in.machine.State().Lives() && r.start == nil {
 		return // there is no main process
 	}
 	if r.start != nil {
@@ -370,7 +361,7 @@ func (a *recoveredInstance) claimNotifyFDs() {
 	if recovered.NotifySocket = in.notifySocketPath(p); recovered.NotifySocket != "" {
 		recovered.NotifyFD = in.sup.claimStoredFD(r.Notify)
 	}
-	if p.Ready != nil && p.Ready.FD != 0 && (in.machine.state == fsm.Starting || in.machine.state == fsm.Spawning) {
+	if p.Ready != nil && p.Ready.FD != 0 && (in.machine.State() == fsm.Starting || in.machine.State() == fsm.Spawning) {
 		recovered.ReadyNumber, recovered.ReadyFD = p.Ready.FD, in.sup.claimStoredFD(r.Ready)
 	}
 }

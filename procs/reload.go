@@ -156,7 +156,7 @@ func (s *Supervisor) addOutdated(diff *config.Diff, next *config.Config) {
 
 // outdated reports whether the env file has other variables than at the start of the run.
 func (in *instance) outdated(conf *config.Config) bool {
-	if in.run == nil || in.run.envSum == 0 || in.retiring {
+	if in.run == nil || in.run.envSum == 0 || in.membership.Leaves() {
 		return false
 	}
 	program := conf.Program(in.program.Name)
@@ -267,7 +267,7 @@ func (s *Supervisor) applyDiff(diff config.Diff) {
 		switch c := &diff.Programs[i]; c.Kind {
 		case config.AppliedLive, config.RestartNeeded:
 			for _, in := range slices.Clone(s.instancesOf(c.Name)) {
-				if !in.retiring {
+				if !in.membership.Leaves() {
 					in.change(c)
 				}
 			}

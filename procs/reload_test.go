@@ -58,12 +58,12 @@ func TestAppliedLive(t *testing.T) {
 			func(p *config.Program) { p.StopTimeout += time.Minute },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(in.program.StopTimeout - 2*time.Second)
-				if in.machine.state != fsm.Running {
-					t.Errorf("1s before the stop time-out: %v, want running", in.machine.state)
+				if in.machine.State() != fsm.Running {
+					t.Errorf("1s before the stop time-out: %v, want running", in.machine.State())
 				}
 				h.v.RunFor(2 * time.Second)
-				if in.machine.state != fsm.Stopping {
-					t.Errorf("1s after the stop time-out: %v, want stopping", in.machine.state)
+				if in.machine.State() != fsm.Stopping {
+					t.Errorf("1s after the stop time-out: %v, want stopping", in.machine.State())
 				}
 			}},
 		{"a shorter stop time-out of a stop under way", nil,
@@ -71,8 +71,8 @@ func TestAppliedLive(t *testing.T) {
 			func(p *config.Program) { p.StopTimeout = 3 * time.Second },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(4 * time.Second)
-				if in.machine.state != fsm.Stopped {
-					t.Errorf("4s after the stop: %v, want stopped", in.machine.state)
+				if in.machine.State() != fsm.Stopped {
+					t.Errorf("4s after the stop: %v, want stopped", in.machine.State())
 				}
 			}},
 		{"a longer stop time-out of a stop under way", nil,
@@ -80,8 +80,8 @@ func TestAppliedLive(t *testing.T) {
 			func(p *config.Program) { p.StopTimeout = 30 * time.Second },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(29 * time.Second)
-				if in.machine.state != fsm.Stopping {
-					t.Errorf("29s after the stop: %v, want stopping", in.machine.state)
+				if in.machine.State() != fsm.Stopping {
+					t.Errorf("29s after the stop: %v, want stopping", in.machine.State())
 				}
 			}},
 		{"a shorter backoff", func(p *config.Program) { p.Backoff.Initial, p.Backoff.Max = time.Minute, time.Minute },
@@ -89,16 +89,16 @@ func TestAppliedLive(t *testing.T) {
 			func(p *config.Program) { p.Backoff.Initial = 2 * time.Second },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(2 * time.Second)
-				if in.machine.state != fsm.Running {
-					t.Errorf("3s after the end: %v, want running", in.machine.state)
+				if in.machine.State() != fsm.Running {
+					t.Errorf("3s after the end: %v, want running", in.machine.State())
 				}
 			}},
 		{"no restart now, in backoff", func(p *config.Program) { p.Backoff.Initial = time.Minute },
 			func(_ *testing.T, h *history) { h.mainOf("web").end(exitThree); h.v.RunFor(time.Second) },
 			func(p *config.Program) { p.Restart = config.RestartNever },
 			func(t *testing.T, _ *history, in *instance) {
-				if in.machine.state != fsm.Failed || in.restartTimer != nil || !strings.Contains(in.reason(), `restart is now "never"`) {
-					t.Errorf("%v: %s, want failed for good", in.machine.state, in.reason())
+				if in.machine.State() != fsm.Failed || in.restartTimer != nil || !strings.Contains(in.reason(), `restart is now "never"`) {
+					t.Errorf("%v: %s, want failed for good", in.machine.State(), in.reason())
 				}
 			}},
 		{"a restart after all", func(p *config.Program) { p.Restart = config.RestartNever },
@@ -106,8 +106,8 @@ func TestAppliedLive(t *testing.T) {
 			func(p *config.Program) { p.Restart = config.RestartOnFailure },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(time.Second)
-				if in.machine.state != fsm.Running {
-					t.Errorf("%v, want running", in.machine.state)
+				if in.machine.State() != fsm.Running {
+					t.Errorf("%v, want running", in.machine.State())
 				}
 			}},
 		{"exited stays exited", func(p *config.Program) { p.Restart = config.RestartOnFailure },
@@ -115,8 +115,8 @@ func TestAppliedLive(t *testing.T) {
 			func(p *config.Program) { p.StartLimit.Failures, p.StartLimit.Within = 3, time.Minute },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(time.Minute)
-				if in.machine.state != fsm.Exited {
-					t.Errorf("%v, want exited", in.machine.state)
+				if in.machine.State() != fsm.Exited {
+					t.Errorf("%v, want exited", in.machine.State())
 				}
 			}},
 		{"at the start limit, retried sooner", func(p *config.Program) {
@@ -126,8 +126,8 @@ func TestAppliedLive(t *testing.T) {
 			func(p *config.Program) { p.StartLimit.RetryAfter = 5 * time.Second },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(5 * time.Second)
-				if in.machine.state != fsm.Running {
-					t.Errorf("%v, want running", in.machine.state)
+				if in.machine.State() != fsm.Running {
+					t.Errorf("%v, want running", in.machine.State())
 				}
 			}},
 		{"at the start limit, without a limit now", func(p *config.Program) {
@@ -137,8 +137,8 @@ func TestAppliedLive(t *testing.T) {
 			func(p *config.Program) { p.StartLimit.Failures = 0 },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(time.Second)
-				if in.machine.state != fsm.Running {
-					t.Errorf("%v, want running", in.machine.state)
+				if in.machine.State() != fsm.Running {
+					t.Errorf("%v, want running", in.machine.State())
 				}
 			}},
 		{"at the start limit, not retried: by retry_after", func(p *config.Program) {
@@ -168,12 +168,12 @@ func TestAppliedLive(t *testing.T) {
 			func(p *config.Program) { p.StartLimit.RetryAfter = 5 * time.Second },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(time.Second)
-				if in.machine.state != fsm.Failed || strings.Contains(in.reason(), "not retried") {
-					t.Errorf("%v: %s, want failed, to be retried", in.machine.state, in.reason())
+				if in.machine.State() != fsm.Failed || strings.Contains(in.reason(), "not retried") {
+					t.Errorf("%v: %s, want failed, to be retried", in.machine.State(), in.reason())
 				}
 				h.v.RunFor(5 * time.Second)
-				if in.machine.state != fsm.Running {
-					t.Errorf("%v, want running", in.machine.state)
+				if in.machine.State() != fsm.Running {
+					t.Errorf("%v, want running", in.machine.State())
 				}
 			}},
 		{"an exit before readiness is no success", func(p *config.Program) {
@@ -190,8 +190,8 @@ func TestAppliedLive(t *testing.T) {
 			},
 			func(p *config.Program) { p.Restart = config.RestartOnFailure },
 			func(t *testing.T, _ *history, in *instance) {
-				if in.machine.state != fsm.Backoff {
-					t.Errorf("%v: %s, want backoff", in.machine.state, in.reason())
+				if in.machine.State() != fsm.Backoff {
+					t.Errorf("%v: %s, want backoff", in.machine.State(), in.reason())
 				}
 			}},
 		{"a run that the operator requested, before the program got a schedule",
@@ -206,7 +206,7 @@ func TestAppliedLive(t *testing.T) {
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(time.Second)
 				if !in.awaitsSchedule() {
-					t.Errorf("%v: %s, want it waiting for its schedule", in.machine.state, in.reason())
+					t.Errorf("%v: %s, want it waiting for its schedule", in.machine.State(), in.reason())
 				}
 			}},
 		{"log rotation and groups", nil, func(*testing.T, *history) {},
@@ -228,8 +228,8 @@ func TestAppliedLive(t *testing.T) {
 			s.readPipe()
 		}
 		h.v.RunFor(time.Second)
-		if in.machine.state != fsm.Running {
-			t.Errorf("%v: %s, want running: it reported readiness", in.machine.state, in.reason())
+		if in.machine.State() != fsm.Running {
+			t.Errorf("%v: %s, want running: it reported readiness", in.machine.State(), in.reason())
 		}
 	}
 	scheduled := func(p *config.Program) {
@@ -241,20 +241,20 @@ func TestAppliedLive(t *testing.T) {
 		{"schedule removed while it waits for it", scheduled, func(*testing.T, *history) {}, unscheduled,
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(time.Hour)
-				if in.machine.state != fsm.Stopped || h.kernel.mainsStarted["web"] > 0 {
-					t.Errorf("%v: %s, after %d runs; want it stopped, and never run", in.machine.state, in.reason(), h.kernel.mainsStarted["web"])
+				if in.machine.State() != fsm.Stopped || h.kernel.mainsStarted["web"] > 0 {
+					t.Errorf("%v: %s, after %d runs; want it stopped, and never run", in.machine.State(), in.reason(), h.kernel.mainsStarted["web"])
 				}
 				h.changeProgram(scheduled)
 				if !in.awaitsSchedule() {
-					t.Errorf("%v: %s, want it waiting for its new schedule", in.machine.state, in.reason())
+					t.Errorf("%v: %s, want it waiting for its new schedule", in.machine.State(), in.reason())
 				}
 			}},
 		{"schedule removed during a run", scheduled, func(_ *testing.T, h *history) { h.v.RunFor(5 * time.Minute) }, unscheduled,
 			func(t *testing.T, h *history, in *instance) {
 				h.mainOf("web").end(exitZero)
 				h.v.RunFor(time.Hour)
-				if in.machine.state != fsm.Exited || h.kernel.mainsStarted["web"] != 1 {
-					t.Errorf("%v: %s, after %d runs; want it exited, after one", in.machine.state, in.reason(), h.kernel.mainsStarted["web"])
+				if in.machine.State() != fsm.Exited || h.kernel.mainsStarted["web"] != 1 {
+					t.Errorf("%v: %s, after %d runs; want it exited, after one", in.machine.State(), in.reason(), h.kernel.mainsStarted["web"])
 				}
 			}},
 		{"health, before readiness on its descriptor", onDescriptor, awaiting,
@@ -299,8 +299,8 @@ func untilInHook(t *testing.T, h *history) {
 	h.kernel.mix.hookTime = time.Hour
 	h.mainOf("web").end(exitThree)
 	h.v.RunFor(10 * time.Millisecond)
-	if in := h.sup.byName["web"]; in.machine.state != fsm.TearingDown || in.run.hook == nil {
-		t.Fatalf("web is %v, want it in its hook", in.machine.state.Name())
+	if in := h.sup.byName["web"]; in.machine.State() != fsm.TearingDown || in.run.hook == nil {
+		t.Fatalf("web is %v, want it in its hook", in.machine.State().Name())
 	}
 	h.v.Root().After(time.Millisecond, func() { h.hookOf("web").end(exitZero) })
 }
@@ -309,8 +309,8 @@ func untilInHook(t *testing.T, h *history) {
 func failedForGood(says string) func(*testing.T, *history, *instance) {
 	return func(t *testing.T, h *history, in *instance) {
 		h.v.RunFor(time.Second)
-		if in.machine.state != fsm.Failed || in.restartTimer != nil || !strings.Contains(in.reason(), says) {
-			t.Errorf("%v, retry pending: %v: %s; want failed for good: %s", in.machine.state, in.restartTimer != nil, in.reason(), says)
+		if in.machine.State() != fsm.Failed || in.restartTimer != nil || !strings.Contains(in.reason(), says) {
+			t.Errorf("%v, retry pending: %v: %s; want failed for good: %s", in.machine.State(), in.restartTimer != nil, in.reason(), says)
 		}
 	}
 }
@@ -325,12 +325,12 @@ func TestReloadRetiresBeforeItStarts(t *testing.T) {
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{db(1)}})
 	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{app, db(2)}})
 	in := h.sup.byName["app"]
-	if in.machine.state != fsm.Waiting {
-		t.Errorf("app is %v right after the reload, want waiting", in.machine.state)
+	if in.machine.State() != fsm.Waiting {
+		t.Errorf("app is %v right after the reload, want waiting", in.machine.State())
 	}
 	h.v.RunFor(time.Minute)
-	if in.machine.state != fsm.Running || h.err != nil {
-		t.Errorf("app is %v in the end, %v", in.machine.state, h.err)
+	if in.machine.State() != fsm.Running || h.err != nil {
+		t.Errorf("app is %v in the end, %v", in.machine.State(), h.err)
 	}
 }
 

@@ -22,7 +22,7 @@ func (s *Supervisor) removeSurplus(program *config.Program) {
 // state; nil: that of the configuration.
 func (s *Supervisor) createMissing(program *config.Program, desired *fsm.Target) {
 	for _, name := range s.namesOf(program) {
-		if in := s.byName[name]; in == nil || in.retiring {
+		if in := s.byName[name]; in == nil || in.membership.Leaves() {
 			s.create(name, program, desired)
 		}
 	}
@@ -53,10 +53,10 @@ func (s *Supervisor) create(name string, program *config.Program, desired *fsm.T
 		s.startNew(s.add(name, program), desired)
 		return
 	}
-	if old.replacement == nil {
+	if !old.membership.HasReplacement() {
 		old.replacementTarget = desired // an earlier one was for another replacement
 	}
-	old.replacement = program
+	old.setReplacement(program)
 	old.relink()
 	old.save()
 }
@@ -67,9 +67,9 @@ func (s *Supervisor) startNew(in *instance, desired *fsm.Target) {
 	case desired == nil, len(in.program.Invalid) > 0:
 		s.autostart(in)
 	case desired.Up:
-		in.do(func() []fsm.Effect { return in.machine.wantUp(desired.By, false) })
+		in.apply(in.machine.WantUp(desired.By, false, in.conditions()))
 	case desired.By.Kind != fsm.ActorNone:
-		in.do(func() []fsm.Effect { return in.machine.wantDown(desired.By) })
+		in.apply(in.machine.WantDown(desired.By, in.conditions()))
 	default:
 		in.save()
 	}
@@ -77,29 +77,42 @@ func (s *Supervisor) startNew(in *instance, desired *fsm.Target) {
 
 // retire stops the instance, for the actor by, and removes it when it is at rest.
 func (in *instance) retire(by fsm.Actor) {
-	if in.retiring { // its replacement is not created
-		if in.replacement != nil {
-			in.replacement, in.replacementTarget = nil, nil
+	if in.membership.Leaves() { // its replacement is not created
+		if in.membership.HasReplacement() {
+			in.dropReplacement()
+			in.replacementTarget = nil
 			in.relink()
 			in.save()
 		}
 		return
 	}
-	in.retiring = true
+	in.membership = in.membership.After(fsm.Retire)
 	in.relink()
 	if in.quarantine != nil {
 		in.liftQuarantine() // the leftover processes are spared
 	}
-	in.do(func() []fsm.Effect { return in.machine.wantDown(by) })
+	in.apply(in.machine.WantDown(by, in.conditions()))
 }
 
-// beginRemoval begins the removal of an instance at rest. It first waits for its last output to be
-// written, for at most drainLimit.
+// setReplacement records that an instance with this definition takes the place of this one.
+func (in *instance) setReplacement(program *config.Program) {
+	in.replacement = program
+	in.membership = in.membership.After(fsm.Replace)
+}
+
+// dropReplacement records that no other instance takes the place of this one.
+func (in *instance) dropReplacement() {
+	in.replacement = nil
+	in.membership = in.membership.After(fsm.DropReplacement)
+}
+
+// beginRemoval begins the removal of an instance at rest, unless that has begun. It first waits for
+// its last output to be written, for at most drainLimit.
 func (s *Supervisor) beginRemoval(in *instance) {
-	if in.removing {
+	if in.membership.BeingRemoved() {
 		return
 	}
-	in.removing = true
+	in.membership = in.membership.After(fsm.ComeToRest)
 	gone := false
 	remove := func() {
 		if !gone && !in.scope.Closed() {
@@ -118,7 +131,7 @@ func (s *Supervisor) remove(in *instance) {
 		s.instances = slices.Delete(s.instances, i, i+1)
 	}
 	in.claimLogFiles(in.collector.Files(), nil)
-	s.counts[in.machine.state]--
+	s.counts[in.machine.State()]--
 	s.outputs -= fifosOf(in.program)
 	s.loggers -= one(in.isLogger())
 	s.queue(instanceKey(in.name), nil)
@@ -135,7 +148,7 @@ func (s *Supervisor) remove(in *instance) {
 	}
 	in.removeFromGraph()
 	in.scope.Close()
-	replaced := s.shutdown == nil && in.replacement != nil
+	replaced := s.shutdown == nil && in.membership.HasReplacement()
 	if !replaced {
 		// Before another instance creates the same names
 		s.host.RemoveNames(in.runtimePaths())

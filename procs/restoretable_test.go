@@ -80,8 +80,8 @@ func TestProcessOfAddedProgramIsAdopted(t *testing.T) {
 		startKey("web", 1): json.RawMessage(`{"run":"a","config":2,"process":{"pid":2,"start":1}}`),
 	}})
 	h.v.RunFor(time.Minute)
-	if in := h.sup.byName["web"]; in.machine.state != fsm.Running || in.pid() != 2 {
-		t.Errorf("web is %v with pid %d, want running with pid 2, as before", in.machine.state, in.pid())
+	if in := h.sup.byName["web"]; in.machine.State() != fsm.Running || in.pid() != 2 {
+		t.Errorf("web is %v with pid %d, want running with pid 2, as before", in.machine.State(), in.pid())
 	}
 }
 
@@ -105,7 +105,7 @@ func TestRecoveredRunKeepsLogAndLimits(t *testing.T) {
 	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{scheduled("/new.log", config.LogJSON, 3)}})
 	h.v.RunFor(time.Second)
 	if in := h.sup.byName["web"]; in.run == nil || in.run.program == in.program {
-		t.Fatalf("web is %v, want running by its first definition", in.machine.state)
+		t.Fatalf("web is %v, want running by its first definition", in.machine.State())
 	}
 	state, _ := h.journal.end()
 	values := h.journal.values
@@ -164,7 +164,7 @@ func TestProgramInNoConfigurationIsRetired(t *testing.T) {
 	}})
 	h.v.RunFor(time.Minute)
 	if in := h.sup.byName["web"]; in != nil {
-		t.Errorf("web is %s, want it removed: the active configuration does not have it", in.machine.state.Name())
+		t.Errorf("web is %s, want it removed: the active configuration does not have it", in.machine.State().Name())
 	}
 }
 
@@ -206,8 +206,8 @@ func TestUnrecordedProcessIsAdopted(t *testing.T) {
 				instanceKey("web"): json.RawMessage(`{"config":1,"state":"failed","outcome":"failed","desired":{"up":true}}`),
 			}})
 			h.v.RunFor(time.Minute)
-			if in := h.sup.byName["web"]; in.machine.state != fsm.Running || in.pid() != 2 || h.err != nil {
-				t.Errorf("web is %s with pid %d, %v; want it running with pid 2", in.machine.state.Name(), in.pid(), h.err)
+			if in := h.sup.byName["web"]; in.machine.State() != fsm.Running || in.pid() != 2 || h.err != nil {
+				t.Errorf("web is %s with pid %d, %v; want it running with pid 2", in.machine.State().Name(), in.pid(), h.err)
 			}
 		})
 	}
@@ -244,8 +244,8 @@ func TestLostActor(t *testing.T) {
 			}
 			h.adoptFrom(t, &journal.State{Existed: true, MissingBytes: 1, Values: values})
 			in := h.sup.byName["web"]
-			if m := &in.machine; m.stateReason != tt.want || m.startReason != runs || m.desired.By != fsm.By(fsm.ActorOther) || in.pid() != 2 {
-				t.Errorf("pid %d: %q, %q, by %q; want pid 2, %q, %q, by an unknown actor", in.pid(), m.stateReason, m.startReason, m.desired.By, tt.want, runs)
+			if m := &in.machine; m.StateReason() != tt.want || m.StartReason() != runs || m.Desired().By != fsm.By(fsm.ActorOther) || in.pid() != 2 {
+				t.Errorf("pid %d: %q, %q, by %q; want pid 2, %q, %q, by an unknown actor", in.pid(), m.StateReason(), m.StartReason(), m.Desired().By, tt.want, runs)
 			}
 		})
 	}

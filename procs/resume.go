@@ -80,19 +80,20 @@ func (a *recoveredInstance) resume() {
 	switch {
 	case (a.processMissing || a.saved.Quarantined || a.unrecorded()) && len(in.sup.leftovers[in.name]) > 0, a.saved.Quarantined && !in.tree.Empty():
 		in.quarantineWithScan(in.sup.leftovers[in.name])
-	case a.saved.Quarantined && in.machine.desired.Up && !in.retiring:
-		in.do(func() []fsm.Effect { return in.machine.wantUp(in.machine.desired.By, false) })
+	case a.saved.Quarantined && in.machine.Desired().Up && !in.membership.Leaves():
+		in.apply(in.machine.WantUp(in.machine.Desired().By, false, in.conditions()))
 	case a.saved.Run != nil:
 		a.resumeRun()
 	case a.saved.Due != nil:
 		in.armRestart(*a.saved.Due - in.sup.loop.Now())
-	case in.machine.state == fsm.Backoff: // no supervisor writes such a record
+	case in.machine.State() == fsm.Backoff, in.machine.Retries():
+		// No supervisor writes such a record
 		in.armRestart(0)
 	}
 	if !a.notifyResumed {
 		a.releaseNotifyFDs()
 	}
-	if in.retiring {
+	if in.membership.Leaves() {
 		in.resumeRetirement()
 	}
 	if a.incomplete {
@@ -115,12 +116,11 @@ func (a *recoveredInstance) resumeRun() {
 		r.ownNotifyState().outputStart = [...]string{v.PrintsFrom, v.StderrFrom}
 	}
 	r.recordedBefore = a.recordedBefore
-	in.machine.outdated = v.Outdated || v.other
 	in.run = r
 	if r.hadProcess && in.tree.OOMKills() < int(r.oomKills) {
 		r.oomKills = int32(in.tree.OOMKills()) // the kernel's counter restarted
 	}
-	switch in.machine.state {
+	switch in.machine.State() {
 	case fsm.Spawning:
 		a.resumeSpawning(r)
 	case fsm.Starting, fsm.Running, fsm.StopPending, fsm.Stopping, fsm.Killing:
@@ -189,7 +189,7 @@ func (a *recoveredInstance) resumeNotify(r *run) {
 	in.releaseNotifyFDs(r)
 	r.savedHealth, r.stopLimit = v.Health, v.StopLimit
 	in.listenForNotify(r, recovered.NotifyFD, recovered.ReadyFD)
-	if in.machine.state != fsm.Running {
+	if in.machine.State() != fsm.Running {
 		return
 	}
 	if v.Reloading != nil {
@@ -203,7 +203,7 @@ func (a *recoveredInstance) resumeNotify(r *run) {
 // resumeStop resumes the stop of a main process, with the same deadline.
 func (a *recoveredInstance) resumeStop(r *run) {
 	in := a.in
-	switch in.machine.state {
+	switch in.machine.State() {
 	case fsm.Stopping:
 		in.armStop(r.stopDeadline - in.sup.loop.Now())
 		if in.isLogger() && in.neverStartsAgain() {
@@ -219,13 +219,13 @@ func (a *recoveredInstance) resumeStop(r *run) {
 
 func (a *recoveredInstance) resumeSpawning(r *run) {
 	in, v, m := a.in, a.saved.Run, &a.in.machine
-	if in.retiring && m.desired.Up { // nothing of a retired instance is started
-		m.setDesired(false, fsm.By(fsm.ActorRemoval))
+	if in.membership.Leaves() && m.Desired().Up { // nothing of a retired instance is started
+		m.SetDesired(false, fsm.By(fsm.ActorRemoval))
 	}
 	switch {
 	case v.Hook != nil && (v.Hook.Process != nil || v.Hook.start != nil):
 		a.resumeHook(in.preStart(r), v.Hook)
-		if m.mustEnd() || m.blockedByConflict {
+		if in.mustEnd() || in.conflict != nil {
 			r.hook.stop()
 		}
 	case v.start != nil && v.start.Process != nil:
@@ -234,11 +234,11 @@ func (a *recoveredInstance) resumeSpawning(r *run) {
 		// It may have run and ended
 		a.spawned(r, &savedProcess{})
 	case v.start != nil && in.hasLeftovers(r):
-		in.do(func() []fsm.Effect { return m.interrupted(true) })
-	case m.mustEnd(), m.startBlocked():
+		in.apply(m.Interrupted(true, in.conditions()))
+	case in.mustEnd(), m.StartBlocked(in.conditions()):
 		// Something may have changed without a record: a conflicting instance may live, or a
 		// requirement may be lost.
-		in.do(func() []fsm.Effect { return m.spawnCanceled(in.hasLeftovers(r)) })
+		in.apply(m.SpawnCanceled(in.hasLeftovers(r), in.conditions()))
 	case len(in.program.Invalid) > 0:
 		in.spawnFailed(r, fsm.ReasonInvalid.With(in.program.Invalid.Error()), host.FaultFinal)
 	case r.preStarted:
@@ -327,9 +327,9 @@ func (a *recoveredInstance) resumeUnrecordedExit(r *run) {
 	if r.startedAt == 0 {
 		r.startedAt = now
 	}
-	in.sup.counts[m.state]--
-	m.exited(now, pidfd.Exit{}, now-r.startedAt, r.stable(now), fsm.Reason{}, true)
-	in.sup.counts[m.state]++
+	end := fsm.RunEnd{At: now, Ran: now - r.startedAt, Stable: r.stable(now), Leftovers: true}
+	t := m.Exited(end, in.conditions(), in.sup.rng)
+	in.sup.countState(t.From, t.To)
 	a.resumeHook(in.postStop(r), a.saved.Run.Hook)
 	in.save()
 }
@@ -337,12 +337,12 @@ func (a *recoveredInstance) resumeUnrecordedExit(r *run) {
 // resumeRetirement resumes the removal of an instance.
 func (in *instance) resumeRetirement() {
 	if p := in.sup.config.Program(programOf(in.name)); p != nil && in.sup.configured(p, in.name) {
-		in.replacement = p
+		in.setReplacement(p)
 	}
-	by := in.machine.desired
+	by := in.machine.Desired()
 	if by.Up || by.By.Kind == fsm.ActorNone || by.By.Kind == fsm.ActorOther {
-		in.do(func() []fsm.Effect { return in.machine.wantDown(fsm.By(fsm.ActorRemoval)) })
-	} else if in.machine.state.AtRest() {
+		in.apply(in.machine.WantDown(fsm.By(fsm.ActorRemoval), in.conditions()))
+	} else if in.machine.State().AtRest() {
 		in.sup.atRest(in)
 	}
 }
@@ -399,7 +399,7 @@ func (s *Supervisor) createUnlessQuarantined(name string, program *config.Progra
 		return
 	}
 	if program.Autostart {
-		in.machine.setDesired(true, fsm.By(fsm.ActorConfiguration))
+		in.machine.SetDesired(true, fsm.By(fsm.ActorConfiguration))
 	}
 	in.quarantineWithScan(leftovers)
 }
@@ -425,15 +425,15 @@ func (s *Supervisor) undoShutdown() {
 	undone := false
 	for _, in := range slices.Clone(s.instances) {
 		m := &in.machine
-		if m.desired.By.Kind != fsm.ActorShutdown || m.desiredBeforeShutdown == nil || in.retiring {
+		before, known := m.DesiredBeforeShutdown()
+		if m.Desired().By.Kind != fsm.ActorShutdown || !known || in.membership.Leaves() {
 			continue
 		}
 		undone = true
-		before := *m.desiredBeforeShutdown
 		if before.Up {
-			in.do(func() []fsm.Effect { return m.wantUp(before.By, false) })
+			in.apply(m.WantUp(before.By, false, in.conditions()))
 		} else {
-			m.setDesired(false, before.By)
+			m.SetDesired(false, before.By)
 			in.publish()
 			in.save()
 		}
@@ -451,7 +451,7 @@ func (s *Supervisor) logStoppedByOperator() {
 	}
 	var names []string
 	for _, in := range s.instances {
-		if m := &in.machine; !m.desired.Up && m.desired.By.Is(fsm.ActorOperator) && !in.retiring {
+		if m := &in.machine; !m.Desired().Up && m.Desired().By.Is(fsm.ActorOperator) && !in.membership.Leaves() {
 			names = append(names, in.name)
 		}
 	}

@@ -19,7 +19,7 @@ func (s *Supervisor) RestartRolling(names []string, done func([]CommandResult)) 
 	}
 	var turns []string
 	for _, in := range found.instances {
-		if in.isConfigured() {
+		if in.membership.Stays() {
 			turns = append(turns, in.name)
 		}
 	}
@@ -40,11 +40,11 @@ func (s *Supervisor) roll(t *task.Task, turns []string) (outcomes []CommandResul
 	for _, name := range turns {
 		in := s.byName[name]
 		switch {
-		case in == nil || !in.isConfigured():
+		case in == nil || !in.membership.Stays():
 			outcomes = append(outcomes, CommandResult{Name: name, Message: "not restarted: removed meanwhile"})
 			continue
 		case failed != "":
-			outcomes = append(outcomes, CommandResult{Name: name, State: in.machine.state, Message: fmt.Sprintf("not restarted: the restart of %s failed", failed)})
+			outcomes = append(outcomes, CommandResult{Name: name, State: in.machine.State(), Message: fmt.Sprintf("not restarted: the restart of %s failed", failed)})
 			continue
 		}
 		var restart task.Future[[]CommandResult]

@@ -30,7 +30,7 @@ func TestRestartRolling(t *testing.T) {
 			h.v.RunFor(time.Millisecond)
 			down := 0
 			for _, in := range h.sup.instances {
-				if in.machine.state != fsm.Running {
+				if in.machine.State() != fsm.Running {
 					down++
 				}
 			}
@@ -46,7 +46,7 @@ func TestRestartRolling(t *testing.T) {
 		t.Errorf("outcomes %+v, want that zero has no instances, and three more", all)
 	}
 	for _, o := range all[1:] {
-		if in := h.sup.byName[o.Name]; !o.OK || in.machine.state != fsm.Running || in.run.invocationID == before[o.Name] {
+		if in := h.sup.byName[o.Name]; !o.OK || in.machine.State() != fsm.Running || in.run.invocationID == before[o.Name] {
 			t.Errorf("%+v: run %s, %s before", o, in.run.invocationID, before[o.Name])
 		}
 	}

@@ -66,7 +66,7 @@ func (s *Supervisor) desiredFor(program string) *fsm.Target {
 	var stopped *fsm.Target
 	for _, in := range s.instancesOf(program) {
 		switch desired := in.desired(); {
-		case in.retiring && in.replacement == nil:
+		case !in.membership.Stays():
 		case desired.Up:
 			return &desired
 		case desired.By.Is(fsm.ActorOperator):
@@ -79,11 +79,11 @@ func (s *Supervisor) desiredFor(program string) *fsm.Target {
 // desired returns the desired state of the instance, or of its replacement.
 func (in *instance) desired() fsm.Target {
 	switch {
-	case !in.retiring:
-		return in.machine.desired
+	case !in.membership.Leaves():
+		return in.machine.Desired()
 	case in.replacementTarget != nil:
 		return *in.replacementTarget
-	case in.replacement != nil && in.replacement.Autostart:
+	case in.membership.HasReplacement() && in.replacement.Autostart:
 		return fsm.Target{Up: true, By: fsm.By(fsm.ActorConfiguration)}
 	}
 	return fsm.Target{}
@@ -162,14 +162,14 @@ func (s *Supervisor) Scale(wanted []Scaling, wait bool, done func([]ScaleResult)
 			scaled.Instances = append(scaled.Instances, CommandResult{Name: in.name})
 			op := OpStart
 			switch {
-			case in.retiring && in.replacement == nil:
+			case !in.membership.Stays():
 				op = OpStop
 			case !in.desired().Up:
-				scaled.Instances[at] = CommandResult{Name: in.name, OK: true, State: in.machine.state, Message: "not started: the other instances of its program are stopped"}
+				scaled.Instances[at] = CommandResult{Name: in.name, OK: true, State: in.machine.State(), Message: "not started: the other instances of its program are stopped"}
 				continue
 			}
 			if !wait {
-				scaled.Instances[at] = CommandResult{Name: in.name, OK: true, State: in.machine.state, Message: op.String() + " requested"}
+				scaled.Instances[at] = CommandResult{Name: in.name, OK: true, State: in.machine.State(), Message: op.String() + " requested"}
 				continue
 			}
 			remaining++
@@ -211,14 +211,14 @@ func (s *Supervisor) scale(program *config.Program, replicas int, result *ScaleR
 	var affected []*instance
 	for _, in := range slices.Clone(s.instancesOf(program.Name)) {
 		if !s.configured(program, in.name) {
-			if !in.retiring || in.replacement != nil {
+			if in.membership.Stays() {
 				affected = append(affected, in)
 			}
 			in.retire(fsm.By(fsm.ActorScale))
 		}
 	}
 	for _, name := range s.namesOf(program) {
-		if in := s.byName[name]; in == nil || in.retiring {
+		if in := s.byName[name]; in == nil || in.membership.Leaves() {
 			s.create(name, program, desired)
 			if in := s.byName[name]; in != nil {
 				affected = append(affected, in)
@@ -319,7 +319,7 @@ func (s *Supervisor) restoreScales(r *Snapshot) {
 func (s *Supervisor) removeAllSurplus() {
 	for _, in := range slices.Clone(s.instances) {
 		switch p := s.config.Program(in.program.Name); {
-		case in.retiring:
+		case in.membership.Leaves():
 		case p == nil:
 			in.retire(fsm.By(fsm.ActorRemoval))
 		case !s.configured(p, in.name):

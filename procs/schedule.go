@@ -36,9 +36,9 @@ func (in *instance) updateSchedule() {
 	}
 	sc := in.schedule
 	switch {
-	case !in.machine.desired.Up || in.retiring:
+	case !in.machine.Desired().Up || in.membership.Leaves():
 		in.suspendSchedule()
-		if in.machine.desired.By.Kind != fsm.ActorShutdown {
+		if in.machine.Desired().By.Kind != fsm.ActorShutdown {
 			sc.saved = nil
 		}
 		return
@@ -95,13 +95,13 @@ func (in *instance) onScheduleDue(r schedule.Run) {
 		in.recordSkip(fsm.ReasonSkippedMissed.With(
 			fmt.Sprintf("schedule_missed = %q", config.MissedSkip)))
 	case in.quarantine != nil:
-		in.recordSkip(m.stateReason)
-	case m.runPending || m.state != fsm.Waiting:
+		in.recordSkip(m.StateReason())
+	case m.RunPending() || m.State() != fsm.Waiting:
 		if sc.skipped++; sc.skipped == 1 {
-			in.recordSkip(fsm.ReasonSkippedOverlap.With(m.stateReason.String()))
+			in.recordSkip(fsm.ReasonSkippedOverlap.With(m.StateReason().String()))
 		}
 	default:
-		in.do(func() []fsm.Effect { return m.scheduleDue(why) })
+		in.apply(m.ScheduleDue(why, in.conditions()))
 	}
 	in.save()
 	in.sup.changed()
@@ -121,7 +121,7 @@ func (in *instance) recordSkip(why fsm.Reason) {
 // recorded when it was due.
 func (in *instance) recordSkipped() {
 	sc := in.schedule
-	if sc == nil || sc.skipped == 0 || in.machine.runPending {
+	if sc == nil || sc.skipped == 0 || in.machine.RunPending() {
 		return
 	}
 	if sc.skipped > 1 {
@@ -146,8 +146,8 @@ func (in *instance) waitReason() fsm.Reason {
 	switch {
 	case !in.awaitsSchedule():
 		return in.blockedReason()
-	case in.machine.exitReason.Kind != fsm.ReasonNone:
-		return fsm.ReasonWaitsForSchedule.With(in.machine.exitReason.String())
+	case in.machine.ExitReason().Kind != fsm.ReasonNone:
+		return fsm.ReasonWaitsForSchedule.With(in.machine.ExitReason().String())
 	}
 	return fsm.ReasonWaitsForSchedule.With("waits for its schedule")
 }
@@ -164,7 +164,7 @@ func (in *instance) nextRunText() string {
 // awaitsSchedule reports whether the instance waits for its schedule. Other blockers matter only
 // when a time of the schedule is due.
 func (in *instance) awaitsSchedule() bool {
-	return in.machine.state == fsm.Waiting && in.machine.awaitsSchedule()
+	return in.machine.State() == fsm.Waiting && in.machine.AwaitsSchedule()
 }
 
 // clockTime returns a time of a schedule as text, in local time.

@@ -111,6 +111,30 @@ type savedInstance struct {
 	Run    *savedRun `json:"run,omitempty"`
 }
 
+// machine returns the snapshot of the instance's machine.
+func (v *savedInstance) machine() fsm.Saved {
+	return fsm.Saved{
+		State: v.State, Desired: v.Desired, DesiredBeforeShutdown: v.DesiredBeforeShutdown,
+		RestartPending: v.RestartPending, Outcome: v.Outcome, FailureReason: v.FailureReason,
+		NotStarted: v.NotStarted, ResourceShortage: v.ResourceShortage, Failed: v.Failed,
+		RestartAttempts: v.RestartAttempts, Failures: v.Failures, StartLimitHit: v.StartLimitHit,
+		Restarts: v.Restarts, Delay: v.Delay, RunPending: v.RunPending,
+		Outdated:    v.Run != nil && (v.Run.Outdated || v.Run.other),
+		StartReason: v.StartReason, ExitReason: v.ExitReason, StateReason: v.StateReason,
+	}
+}
+
+// setMachine sets the snapshot of the instance's machine. The record of the run has whether that is
+// outdated.
+func (v *savedInstance) setMachine(m fsm.Saved) {
+	v.State, v.Desired, v.DesiredBeforeShutdown = m.State, m.Desired, m.DesiredBeforeShutdown
+	v.RestartPending, v.Outcome, v.FailureReason = m.RestartPending, m.Outcome, m.FailureReason
+	v.NotStarted, v.ResourceShortage, v.Failed = m.NotStarted, m.ResourceShortage, m.Failed
+	v.RestartAttempts, v.Failures, v.StartLimitHit = m.RestartAttempts, m.Failures, m.StartLimitHit
+	v.Restarts, v.Delay, v.RunPending = m.Restarts, m.Delay, m.RunPending
+	v.StartReason, v.ExitReason, v.StateReason = m.StartReason, m.ExitReason, m.StateReason
+}
+
 // fifos returns which FIFOs exist, by stream and for the input, and their names in the descriptor
 // store.
 func (v *savedInstance) fifos() (exists [3]bool, fdNames [3]string) {

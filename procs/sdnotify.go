@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"superd/internal/words"
 	"superd/procs/fsm"
 )
 
@@ -36,7 +37,7 @@ func (s *Supervisor) updateNotifier() {
 
 // summary counts the instances: "3 instances: 2 running, 1 failed".
 func (s *Supervisor) summary() string {
-	text := plural(len(s.instances), "instance")
+	text := words.Plural(len(s.instances), "instance")
 	separator := ": "
 	for _, states := range [][]fsm.State{{fsm.Running}, {fsm.Spawning, fsm.Starting}, {fsm.Waiting}, {fsm.Stopping, fsm.StopPending, fsm.Killing, fsm.TearingDown}, {fsm.Backoff}, {fsm.Failed}, {fsm.Exited}, {fsm.Stopped}} {
 		count := 0

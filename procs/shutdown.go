@@ -184,10 +184,10 @@ func (in *instance) hasEdges() bool { return in.node.Linked() }
 
 // stopForShutdown requests the instance to stop for the shutdown.
 func (in *instance) stopForShutdown() {
-	in.replacement = nil
+	in.dropReplacement()
 	m, sd := &in.machine, in.sup.shutdown
-	if !sd.resumed || m.desired.Up || m.desired.By.Kind != fsm.ActorShutdown && !m.state.AtRest() {
-		in.do(func() []fsm.Effect { return m.wantDown(fsm.By(fsm.ActorShutdown)) })
+	if !sd.resumed || m.Desired().Up || m.Desired().By.Kind != fsm.ActorShutdown && !m.State().AtRest() {
+		in.apply(m.WantDown(fsm.By(fsm.ActorShutdown), in.conditions()))
 	}
 	if sd.hurry {
 		in.hurry()
@@ -199,10 +199,10 @@ func (s *Supervisor) inHurry() bool { return s.shutdown != nil && s.shutdown.hur
 // hurry ends the time-out of a stop, a teardown or a hook.
 func (in *instance) hurry() {
 	switch r := in.run; {
-	case in.machine.state == fsm.StopPending:
-		in.do(in.machine.stopNow)
-	case in.machine.state == fsm.Stopping:
-		in.do(in.machine.stopTimeout)
+	case in.machine.State() == fsm.StopPending:
+		in.apply(in.machine.StopNow())
+	case in.machine.State() == fsm.Stopping:
+		in.apply(in.machine.StopTimedOut())
 	case r != nil && r.teardown != nil:
 		r.teardown.kill()
 	case r != nil && r.hook != nil:

@@ -57,12 +57,15 @@ type history struct {
 	policy          policyModel
 	graph           simGraph
 	ended           bool
-	pending         int  // commands without a result yet
-	slicedShutdown  bool // whether a shutdown stops one instance a turn
-	err             error
-	steps           int
-	trace           bool
-	lines           []string
+	pending         int        // commands without a result yet
+	rules           *fsm.Table // with a planted defect; nil without one
+	// Definitions whose place a defective one has in the machine
+	altered        map[*instance]*config.Program
+	slicedShutdown bool // whether a shutdown stops one instance a turn
+	err            error
+	steps          int
+	trace          bool
+	lines          []string
 }
 
 // noopNotifier is the Notifier of the simulation.
@@ -83,6 +86,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		lastCommand:    map[string]int{},
 		defect:         d,
 		trace:          trace,
+		altered:        map[*instance]*config.Program{},
 		slicedShutdown: seed%2 == 0,
 		mixedKillMode:  seed%8 == 1,
 	}
@@ -129,6 +133,10 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	if d.mix != nil {
 		d.mix(&h.kernel.mix)
 	}
+	if d.rules != nil {
+		h.rules = fsm.Rules()
+		d.rules(h.rules)
+	}
 	h.began = h.v.Now()
 	h.v.RefuseClockWatch(d.missesClockChanges)
 	h.startedBoot = h.v.Boot()
@@ -138,7 +146,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	h.checksMayHang, h.commandsMayFail = h.kernel.mix.checkHangs > 0, h.kernel.mix.affectsCommands()
 	h.kernel.isRunning = func(instance string) bool {
 		in := h.sup.byName[instance]
-		return in != nil && in.machine.state == fsm.Running
+		return in != nil && in.machine.State() == fsm.Running
 	}
 	h.kernel.reportExit = func(e host.StoredExit) {
 		if !h.sup.scope.Closed() {
@@ -179,7 +187,7 @@ func (h *history) options() Options {
 			panic("the simulation reloads through apply")
 		},
 		Archive: h.archive, StoredFDs: host.StoredFDs{Exits: slices.Clone(h.kernel.exits)}, Seed: h.seed(),
-		BootID: "boot", Machine: "simulated", FIFODir: "fifo", NotifyDir: "notify",
+		BootID: "boot", Machine: "simulated", FIFODir: "fifo", NotifyDir: "notify", rules: h.rules,
 	}
 	if h.kernel.keeper {
 		o.Keeper = h.kernel

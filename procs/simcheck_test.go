@@ -106,39 +106,39 @@ func (h *history) checkState(in *instance, w *observedInstance) {
 	m := &in.machine
 	process := in.run != nil && in.run.process != nil
 	main, others := w.processes.main, w.processes.others
-	switch m.state {
+	switch m.State() {
 	case fsm.Starting, fsm.Running, fsm.StopPending, fsm.Stopping, fsm.Killing:
 		if !process {
-			h.fail("%s is %s without a process", in.name, m.state)
+			h.fail("%s is %s without a process", in.name, m.State())
 		}
 	case fsm.Spawning, fsm.TearingDown:
 		if in.run == nil {
-			h.fail("%s is %s without a run", in.name, m.state)
+			h.fail("%s is %s without a run", in.name, m.State())
 		} else {
 			h.checkHung(in.run)
 		}
 	default:
 		if in.run != nil || main > 0 {
-			h.fail("%s is %s with a run", in.name, m.state)
+			h.fail("%s is %s with a run", in.name, m.State())
 		}
 		if others > 0 && !h.kernel.spares(in.name) {
-			h.fail("%s is %s while %d of its processes are alive", in.name, m.state, others)
+			h.fail("%s is %s while %d of its processes are alive", in.name, m.State(), others)
 		}
 	}
-	if (m.state == fsm.Backoff) != (in.restartTimer != nil) && m.state != fsm.Failed {
-		h.fail("%s is %s, restart pending: %v", in.name, m.state, in.restartTimer != nil)
+	if (m.State() == fsm.Backoff) != (in.restartTimer != nil) && m.State() != fsm.Failed {
+		h.fail("%s is %s, restart pending: %v", in.name, m.State(), in.restartTimer != nil)
 	}
-	if in.retiring {
+	if in.membership.Leaves() {
 		return
 	}
 	h.checkSlowRetry(in)
 	model := w.model
 	pending := h.stopNotRequested(in)
-	if m.desired.Up && !model.wantUp && !pending {
+	if m.Desired().Up && !model.wantUp && !pending {
 		h.allowStartForDependent(in)
 	}
-	if m.desired.Up != model.wantUp && !pending {
-		h.fail("%s: wanted up = %v, want %v", in.name, m.desired.Up, model.wantUp)
+	if m.Desired().Up != model.wantUp && !pending {
+		h.fail("%s: wanted up = %v, want %v", in.name, m.Desired().Up, model.wantUp)
 	}
 	h.checkBound(in, model)
 }
@@ -151,7 +151,7 @@ func (h *history) stopNotRequested(in *instance) bool {
 // checkSlowRetry checks that a failed instance is retried exactly if the active configuration says
 // so.
 func (h *history) checkSlowRetry(in *instance) {
-	if in.machine.state != fsm.Failed {
+	if in.machine.State() != fsm.Failed {
 		return
 	}
 	limit := in.program.StartLimit
@@ -171,7 +171,7 @@ const (
 // If a process is unkillable, the bound applies to the report of that.
 func (h *history) checkBound(in *instance, model *model) {
 	m, now := &in.machine, h.v.Now()
-	if m.desired.Up || m.state.AtRest() {
+	if m.Desired().Up || m.State().AtRest() {
 		return
 	}
 	stop := in.program.StopTimeout
@@ -189,7 +189,7 @@ func (h *history) checkBound(in *instance, model *model) {
 	}
 	bound += stop + host.KillPause + margin
 	if since := now - max(model.since, model.excusedAt, h.reloadedAt); since > bound {
-		h.fail("%s should be down for %v and is still %s", in.name, since, m.state.Name())
+		h.fail("%s should be down for %v and is still %s", in.name, since, m.State().Name())
 	}
 }
 
@@ -202,7 +202,7 @@ func (h *history) observeExcuse(in *instance, model *model) {
 		model.graph.turnsKillable = 0
 	}
 	// A pending stop waits for other instances to end, each in bounded time.
-	excused := in.unkillable != "" || in.machine.state == fsm.StopPending || in.run != nil && h.forking(in.run) || h.checkForking(in)
+	excused := in.unkillable != "" || in.machine.State() == fsm.StopPending || in.run != nil && h.forking(in.run) || h.checkForking(in)
 	if excused || model.excused {
 		model.excusedAt = h.v.Now()
 	}
@@ -322,15 +322,15 @@ func (h *history) checkUnkillable(in *instance, model *model) {
 // checkWaiters checks that each waiter is answered when its condition holds or can't hold any more.
 func (h *history) checkWaiters(in *instance) {
 	for _, w := range in.waiters {
-		switch state := in.machine.state; {
-		case in.retiring && w.op != OpStop: // waits for the replacement
+		switch state := in.machine.State(); {
+		case in.membership.Leaves() && w.op != OpStop: // waits for the replacement
 		case in.unkillable != "":
 			h.fail("%s is unkillable, and its %s is not answered: %s", in.name, w.op, in.unkillable)
 		// It waits for its dependents to be down
-		case in.machine.restartPending && state == fsm.Waiting && len(h.dependents(in)) > 0:
+		case in.machine.RestartPending() && state == fsm.Waiting && len(h.dependents(in)) > 0:
 		// The stop may still come
-		case w.dependent && state == fsm.Running && (in.answerQueued || in.enqueued || in.machine.mustEnd()):
-		case state.AtRest(), state == fsm.Running && !in.isOneShot(), in.awaitsSchedule() && !in.answerQueued && !in.enqueued && !in.machine.blockedByConflict:
+		case w.dependent && state == fsm.Running && (in.answerQueued || in.enqueued || in.mustEnd()):
+		case state.AtRest(), state == fsm.Running && !in.isOneShot(), in.awaitsSchedule() && !in.answerQueued && !in.enqueued && in.conflict == nil:
 			h.fail("%s is %s, and its %s is not answered", in.name, state, w.op)
 		}
 	}
@@ -339,7 +339,7 @@ func (h *history) checkWaiters(in *instance) {
 // checkRest checks what must hold long after the last fault.
 func (h *history) checkRest() {
 	for _, in := range h.sup.instances {
-		if in.isOneShot() && in.machine.state == fsm.Running || in.machine.state == fsm.Waiting && in.isComing() {
+		if in.isOneShot() && in.machine.State() == fsm.Running || in.machine.State() == fsm.Waiting && in.isComing() {
 			h.pending -= len(in.waiters) // these wait for an end that does not come here
 		}
 	}
@@ -378,23 +378,23 @@ func (h *history) checkRest() {
 		}
 		limited := p.StartLimit.Failures > 0 && p.StartLimit.RetryAfter == 0
 		switch {
-		case in.retiring:
-			h.fail("%s was removed and still exists: %s", in.name, m.state)
+		case in.membership.Leaves():
+			h.fail("%s was removed and still exists: %s", in.name, m.State())
 		// A shutdown ignores reloads
 		case h.sup.shutdown == nil && !h.belongs(in):
 			h.fail("%s exists, beyond the replicas of its program", in.name)
-		case !m.desired.Up && (main > 0 || !m.state.AtRest()):
-			h.fail("%s should be down: %s with %d processes", in.name, m.state, main)
-		case !m.desired.Up && others > 0 && !h.kernel.spares(in.name):
+		case !m.Desired().Up && (main > 0 || !m.State().AtRest()):
+			h.fail("%s should be down: %s with %d processes", in.name, m.State(), main)
+		case !m.Desired().Up && others > 0 && !h.kernel.spares(in.name):
 			h.fail("%s should be down: %d processes are left", in.name, others)
-		case !m.desired.Up:
-		case m.state == fsm.Waiting && h.mayWait(in):
-		case m.state == fsm.Running && main == 1:
+		case !m.Desired().Up:
+		case m.State() == fsm.Waiting && h.mayWait(in):
+		case m.State() == fsm.Running && main == 1:
 		case p.Scheduled() && in.awaitsSchedule():
-		case m.state == fsm.Exited && p.Restart != config.RestartAlways:
-		case m.state == fsm.Failed && (p.Restart == config.RestartNever || limited):
+		case m.State() == fsm.Exited && p.Restart != config.RestartAlways:
+		case m.State() == fsm.Failed && (p.Restart == config.RestartNever || limited):
 		default:
-			h.fail("%s should be up: %s with %d processes, reason %q", in.name, m.state, main, in.reason())
+			h.fail("%s should be up: %s with %d processes, reason %q", in.name, m.State(), main, in.reason())
 		}
 	}
 	if zombies := h.kernel.zombies; len(zombies) > 0 {

@@ -33,7 +33,7 @@ func (h *history) restore(archive []byte) (*config.Config, error) {
 
 // A beforeCrash is the state of an instance when superd was killed.
 type beforeCrash struct {
-	machine       machine
+	machine       fsm.Machine
 	due           time.Duration // time of the next start; 0: none
 	stopDeadline  time.Duration
 	startDeadline time.Duration
@@ -43,7 +43,7 @@ type beforeCrash struct {
 }
 
 func (in *instance) beforeCrash() beforeCrash {
-	m := beforeCrash{machine: in.machine, removed: in.retiring}
+	m := beforeCrash{machine: in.machine, removed: in.membership.Leaves()}
 	if t := in.restartTimer; t != nil {
 		m.due = t.Due()
 	}
@@ -216,19 +216,19 @@ func (h *history) checkAdopted(in *instance, was beforeCrash) {
 		h.fail("%s: its hook %d is alive and not adopted", in.name, p.pid)
 	}
 	a, b := was.machine, is.machine
-	if a.state == fsm.Spawning || in.run != nil && in.run.hook != nil || a.state == fsm.TearingDown {
-		if a.desired.Up != b.desired.Up {
-			h.fail("%s: wanted up = %v, it was %v", in.name, b.desired.Up, a.desired.Up)
+	if a.State() == fsm.Spawning || in.run != nil && in.run.hook != nil || a.State() == fsm.TearingDown {
+		if a.Desired().Up != b.Desired().Up {
+			h.fail("%s: wanted up = %v, it was %v", in.name, b.Desired().Up, a.Desired().Up)
 		}
 		return // it may have changed at recovery
 	}
 	if is, was := recordedOf(in, &b), recordedOf(in, &a); is != was {
-		h.fail("%s is recovered as %+v; it was %+v", in.name, is, was)
+		h.fail("%s is recovered as %s; it was %s", in.name, is, was)
 	}
-	if a.state == fsm.Stopping && was.stopDeadline != is.stopDeadline && is.stopDeadline > h.v.Now() {
+	if a.State() == fsm.Stopping && was.stopDeadline != is.stopDeadline && is.stopDeadline > h.v.Now() {
 		h.fail("%s: the stop time-out is over at %v, it should be at %v", in.name, is.stopDeadline, was.stopDeadline)
 	}
-	if a.state == fsm.Starting && was.startDeadline != is.startDeadline && is.startDeadline > h.v.Now()+2*time.Second {
+	if a.State() == fsm.Starting && was.startDeadline != is.startDeadline && is.startDeadline > h.v.Now()+2*time.Second {
 		h.fail("%s: the start time-out is over at %v, it should be at %v", in.name, is.startDeadline, was.startDeadline)
 	}
 	if was.due != is.due && is.due > h.v.Now() {
@@ -239,22 +239,20 @@ func (h *history) checkAdopted(in *instance, was beforeCrash) {
 	}
 }
 
-// A recordedMachine is the part of a machine that the journal has.
-type recordedMachine struct {
-	state                                                                                     fsm.State
-	desired                                                                                   fsm.Target
-	restartPending, outdated, runPending, notStarted, resourceShortage, failed, startLimitHit bool
-	restartAttempts, restarts                                                                 int
-	failures, exitReason, failureReason                                                       string
-}
-
-// recordedOf returns the part of m that the journal has.
-func recordedOf(in *instance, m *machine) recordedMachine {
-	return recordedMachine{
-		state: m.state, desired: m.desired, restartPending: m.restartPending, notStarted: m.notStarted, resourceShortage: m.resourceShortage, failed: m.failed, startLimitHit: m.startLimitHit,
-		outdated: m.outdated && !in.retiring, runPending: m.runPending && in.program.Scheduled(),
-		restartAttempts: m.restartAttempts, restarts: m.restarts, failures: fmt.Sprint(m.failures), exitReason: m.exitReason.String(), failureReason: m.failureReason.String(),
+// recordedOf returns the part of m that the journal has, apart from texts for people, as text.
+func recordedOf(in *instance, m *fsm.Machine) string {
+	v := m.Snapshot()
+	v.StartReason, v.StateReason = fsm.SavedReason{}, fsm.SavedReason{}
+	v.Outcome, v.Delay, v.DesiredBeforeShutdown = "", 0, nil
+	v.RunPending = v.RunPending && in.program.Scheduled()
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
 	}
+	if v.Outdated && !in.membership.Leaves() {
+		return string(text) + ", outdated"
+	}
+	return string(text)
 }
 
 // resyncModels updates the models after superd was killed. The observer does not know what an
@@ -272,25 +270,25 @@ func (h *history) resyncModels(before map[string]beforeCrash, pending map[string
 		}
 		model := h.models[in.name]
 		_, known := before[in.name]
-		lost := all || pending[instanceKey(in.name)] || !known || in.retiring
-		model.graph = graphModel{stoppedByOperator: in.desired().By.Is(fsm.ActorOperator) && !in.desired().Up, by: in.machine.desired.By}
+		lost := all || pending[instanceKey(in.name)] || !known || in.membership.Leaves()
+		model.graph = graphModel{stoppedByOperator: in.desired().By.Is(fsm.ActorOperator) && !in.desired().Up, by: in.machine.Desired().By}
 		if lost {
 			model.wantUp, model.since = in.desired().Up && h.sup.shutdown == nil, h.v.Now()
-			model.retries, model.startLimitHit = in.machine.restartAttempts, in.machine.startLimitHit
-			model.failures = slices.Clone(in.machine.failures)
-			model.outcomeUncertain = in.machine.state == fsm.TearingDown
-			model.lastRun, model.outdatedRun, model.failed = "", "", in.machine.failed
-			model.retrying = in.machine.state == fsm.Failed && in.restartTimer != nil
-			model.state, model.stateAt = in.machine.state, h.v.Now()
-			if model.exitStatus = in.exitStatus(); in.machine.state.AtRest() {
+			model.retries, model.startLimitHit = in.machine.RestartAttempts(), in.machine.StartLimitHit()
+			model.failures = slices.Clone(in.machine.Failures())
+			model.outcomeUncertain = in.machine.State() == fsm.TearingDown
+			model.lastRun, model.outdatedRun, model.failed = "", "", in.machine.RunFailed()
+			model.retrying = in.machine.State() == fsm.Failed && in.restartTimer != nil
+			model.state, model.stateAt = in.machine.State(), h.v.Now()
+			if model.exitStatus = in.exitStatus(); in.machine.State().AtRest() {
 				model.stateAt = in.sinceAt
 			}
 		}
-		model.in, model.run, model.hook, model.runFailed = in, in.run, nil, in.machine.failureReason.Kind != fsm.ReasonNone
+		model.in, model.run, model.hook, model.runFailed = in, in.run, nil, in.machine.FailureReason().Kind != fsm.ReasonNone
 		if in.run != nil {
 			model.lastRun = in.run.invocationID
-			if lost && in.machine.restartPending {
-				model.outdatedRun, model.restartRequested = model.lastRun, !in.machine.outdated
+			if lost && in.machine.RestartPending() {
+				model.outdatedRun, model.restartRequested = model.lastRun, !in.machine.Outdated()
 			}
 		}
 		model.excusedAt, model.justifiedAt, model.reportJustified = h.v.Now(), h.v.Now(), true

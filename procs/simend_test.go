@@ -17,15 +17,14 @@ func (h *history) observe(in *instance, model *model) {
 	if model.in != in {
 		*model = model.renewed(in)
 	}
-	if change := h.defect.program; change != nil && in.machine.program == in.program {
-		defective := in.program.Clone()
-		change(defective)
-		in.machine.program = defective
+	if change := h.defect.program; change != nil && h.altered[in] != in.program {
+		h.altered[in] = in.program
+		in.machine.Redefine(altered(in.program, change), false)
 	}
 	if h.defect.eachTurn != nil {
 		h.defect.eachTurn(in)
 	}
-	before, after := model.state, in.machine.state
+	before, after := model.state, in.machine.State()
 	if in.run != model.run && model.run != nil && !model.run.scope.Closed() {
 		h.fail("%s began a run while the scope of the previous one is open", in.name)
 	}
@@ -63,7 +62,7 @@ func (h *history) observe(in *instance, model *model) {
 		}
 		return
 	}
-	forAnOperator := strings.HasPrefix(in.machine.startReason.String(), "started by the operator, for ")
+	forAnOperator := strings.HasPrefix(in.machine.StartReason().String(), "started by the operator, for ")
 	if model.wantUp && before.AtRest() && forAnOperator {
 		// The operator has started one of its dependents, perhaps again
 		model.resetFailed()
@@ -78,14 +77,14 @@ func (h *history) observe(in *instance, model *model) {
 	}
 	stops := (before == fsm.Running || before == fsm.StopPending) && (after == fsm.Stopping || after == fsm.Killing)
 	// Otherwise it is treated like a crash
-	if stops && in.machine.failureReason.Kind == fsm.ReasonNone {
+	if stops && in.machine.FailureReason().Kind == fsm.ReasonNone {
 		h.checkStop(in, before)
 	}
 	ended := after == fsm.Backoff || after == fsm.Failed || after == fsm.Exited
-	if !ended && (after != fsm.Waiting || before.AtRest() || !in.machine.awaitsSchedule()) {
+	if !ended && (after != fsm.Waiting || before.AtRest() || !in.machine.AwaitsSchedule()) {
 		return
 	}
-	if after == fsm.Waiting && in.machine.outcome == fsm.RunEndedRestart {
+	if after == fsm.Waiting && in.machine.Outcome() == fsm.RunEndedRestart {
 		model.resetFailed()
 		return // A requested restart
 	}
@@ -149,11 +148,11 @@ func (h *history) observePolicyChange(in *instance, model *model) {
 	p, ran := in.program, h.kernel.mains[model.lastRun]
 	success := h.succeeded(in, model, ran)
 	switch {
-	case in.machine.state == fsm.Exited:
+	case in.machine.State() == fsm.Exited:
 		h.expect(in, success && p.Restart != config.RestartAlways, "in backoff")
-	case in.machine.state == fsm.Failed:
+	case in.machine.State() == fsm.Failed:
 		h.expect(in, !success && p.Restart == config.RestartNever, "in backoff")
-	case in.machine.state == fsm.Waiting:
+	case in.machine.State() == fsm.Waiting:
 		h.expect(in, p.Scheduled() && (success || p.Restart == config.RestartNever), "in backoff")
 		model.resetFailed()
 		return
@@ -166,7 +165,7 @@ func (h *history) observePolicyChange(in *instance, model *model) {
 // checkOutcome checks the state after an exit against the restart policy alone. ran is the main
 // process; nil if the start failed.
 func (h *history) checkOutcome(in *instance, model *model, ran *simProcess, endedAt time.Duration) {
-	p, got, retry := in.program, in.machine.state, in.restartTimer != nil
+	p, got, retry := in.program, in.machine.State(), in.restartTimer != nil
 	success, uncertain := h.succeeded(in, model, ran), model.outcomeUncertain
 	model.outcomeUncertain = false
 	switch {
@@ -182,7 +181,7 @@ func (h *history) checkOutcome(in *instance, model *model, ran *simProcess, ende
 	case success:
 		h.expect(in, got == fsm.Backoff, "in backoff")
 		if uncertain { // a reload may have changed what success is
-			model.failures = slices.Clone(in.machine.failures)
+			model.failures = slices.Clone(in.machine.Failures())
 		}
 	case p.Restart == config.RestartNever:
 		h.expect(in, got == fsm.Failed && !retry, "failed for good")
@@ -190,7 +189,7 @@ func (h *history) checkOutcome(in *instance, model *model, ran *simProcess, ende
 		surely, perhaps := model.overLimit(p.StartLimit, endedAt)
 		if uncertain {
 			surely, perhaps = false, true
-			model.failures = slices.Clone(in.machine.failures)
+			model.failures = slices.Clone(in.machine.Failures())
 		}
 		hitLimit := got == fsm.Failed && retry == (p.StartLimit.RetryAfter > 0)
 		if p.Scheduled() {
@@ -213,7 +212,7 @@ func (h *history) checkOutcome(in *instance, model *model, ran *simProcess, ende
 func (h *history) expect(in *instance, ok bool, what string) {
 	if !ok {
 		h.fail("%s is %s, retry pending: %v, want it %s: restart %v, limit %d: %s",
-			in.name, in.machine.state, in.restartTimer != nil, what,
+			in.name, in.machine.State(), in.restartTimer != nil, what,
 			in.program.Restart, in.program.StartLimit.Failures, in.reason())
 	}
 }

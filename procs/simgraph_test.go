@@ -156,9 +156,9 @@ func (h *history) countedInstances(program string) []*instance {
 // isUp reports whether an instance satisfies its dependents.
 func isUp(in *instance) bool {
 	if in.program.Type == config.TypeOneshot {
-		return in.machine.state == fsm.Exited
+		return in.machine.State() == fsm.Exited
 	}
-	return in.machine.state == fsm.Running
+	return in.machine.State() == fsm.Running
 }
 
 // allUp reports whether all instances of a requirement are up.
@@ -171,13 +171,13 @@ func notAllUp(peers []*instance) bool { return !allUp(peers) }
 // anyComing reports whether programs ordered after these instances have to wait.
 func anyComing(peers []*instance) bool {
 	return slices.ContainsFunc(peers, func(in *instance) bool {
-		return in.machine.desired.Up && !in.machine.state.AtRest() && !isUp(in)
+		return in.machine.Desired().Up && !in.machine.State().AtRest() && !isUp(in)
 	})
 }
 
 // anyLost reports whether a requirement is lost, so that its dependents can't be up either.
 func anyLost(peers []*instance) bool {
-	return len(peers) == 0 || slices.ContainsFunc(peers, func(in *instance) bool { return in.machine.state.AtRest() && !isUp(in) })
+	return len(peers) == 0 || slices.ContainsFunc(peers, func(in *instance) bool { return in.machine.State().AtRest() && !isUp(in) })
 }
 
 // isAlive reports whether the instance has a run that can be ended.
@@ -187,7 +187,7 @@ func isAlive(in *instance) bool { return in.run != nil && in.unkillable == "" }
 func (h *history) isStopping(in *instance) bool {
 	requires, _ := h.dependencies(in)
 	m := &in.machine
-	return !m.desired.Up || m.restartPending || m.outdated || slices.ContainsFunc(requires, func(peers []*instance) bool {
+	return !m.Desired().Up || m.RestartPending() || m.Outdated() || slices.ContainsFunc(requires, func(peers []*instance) bool {
 		return len(peers) == 0 || slices.ContainsFunc(peers, func(r *instance) bool { return r.availability() <= deps.Returning })
 	})
 }
@@ -238,7 +238,7 @@ func (h *history) unreconciledOrderings(in *instance) (names []string) {
 	for _, program := range definition.After {
 		for _, name := range h.instanceNames(h.sup.config.Program(program)) {
 			model, other := h.models[name], h.sup.byName[name]
-			if model != nil && model.wantUp && (other == nil || !other.retiring && other.machine.state == fsm.Stopped) {
+			if model != nil && model.wantUp && (other == nil || !other.membership.Leaves() && other.machine.State() == fsm.Stopped) {
 				names = append(names, name)
 			}
 		}
@@ -256,37 +256,37 @@ func (h *history) checkGraph(in *instance, w *observedInstance) {
 		model.graph.run = in.run
 		h.spawnedRuns[in.run.invocationID] = true
 	}
-	if by := m.desired.By; by.Kind == fsm.ActorOperator && by.For != "" && by != model.graph.by {
+	if by := m.Desired().By; by.Kind == fsm.ActorOperator && by.For != "" && by != model.graph.by {
 		model.resetFailed() // the operator has started one of its dependents
 	}
-	model.graph.by = m.desired.By
-	startable := m.desired.Up && slices.ContainsFunc(requires, func(peers []*instance) bool {
+	model.graph.by = m.Desired().By
+	startable := m.Desired().Up && slices.ContainsFunc(requires, func(peers []*instance) bool {
 		return slices.ContainsFunc(peers, func(r *instance) bool {
-			return !r.machine.desired.Up && !r.retiring && !r.machine.desired.By.Is(fsm.ActorOperator) && r.machine.desired.By.Kind != fsm.ActorShutdown
+			return !r.machine.Desired().Up && !r.membership.Leaves() && !r.machine.Desired().By.Is(fsm.ActorOperator) && r.machine.Desired().By.Kind != fsm.ActorShutdown
 		})
 	})
 	if h.lastsTooLong(&model.graph.startable, startable) {
 		h.fail("%s is wanted up, and its requirements were not started", in.name)
 	}
-	model.graph.stoppedByOperator = !m.desired.Up && m.desired.By.Is(fsm.ActorOperator)
-	requirementDown := m.state == fsm.Running || m.state == fsm.Spawning && in.run.hook == nil && h.committed(in.run) == nil
+	model.graph.stoppedByOperator = !m.Desired().Up && m.Desired().By.Is(fsm.ActorOperator)
+	requirementDown := m.State() == fsm.Running || m.State() == fsm.Spawning && in.run.hook == nil && h.committed(in.run) == nil
 	if h.lastsTooLong(&model.graph.requirementDown, requirementDown && slices.ContainsFunc(requires, anyLost)) {
-		h.fail("%s is %s, and a requirement is down", in.name, m.state)
+		h.fail("%s is %s, and a requirement is down", in.name, m.State())
 	}
 	idle := false
-	switch m.state {
+	switch m.State() {
 	case fsm.StopPending:
 		idle = len(h.dependents(in)) == 0
 	case fsm.Waiting:
 		occupied := func(other *instance) bool {
-			return other.retiring && programOf(other.name) == programOf(in.name) && numbered(other.name) != numbered(in.name)
+			return other.membership.Leaves() && programOf(other.name) == programOf(in.name) && numbered(other.name) != numbered(in.name)
 		}
 		free := !slices.ContainsFunc(h.sup.instances, occupied) && !slices.ContainsFunc(requires, notAllUp) && !slices.ContainsFunc(after, anyComing)
 		// During a shutdown nothing starts: such an instance waits for its stop
-		idle = free && !m.awaitsSchedule() && (!m.restartPending || len(h.dependents(in)) == 0) && !h.stopNotRequested(in)
+		idle = free && !m.AwaitsSchedule() && (!m.RestartPending() || len(h.dependents(in)) == 0) && !h.stopNotRequested(in)
 	}
 	if h.lastsTooLong(&model.graph.idle, idle) {
-		h.fail("%s is %s without a blocker: %s", in.name, m.state.Name(), in.reason())
+		h.fail("%s is %s without a blocker: %s", in.name, m.State().Name(), in.reason())
 	}
 }
 
@@ -302,7 +302,7 @@ func (h *history) checkStop(in *instance, before fsm.State) {
 		requires, after := h.dependencies(other)
 		first := contains(requires, in) || ordered && contains(after, in)
 		if first && isAlive(other) && h.models[other.name].graph.turnsKillable != 1 {
-			h.fail("%s is stopped while %s is %s", in.name, other.name, other.machine.state.Name())
+			h.fail("%s is stopped while %s is %s", in.name, other.name, other.machine.State().Name())
 		}
 	}
 }
@@ -310,11 +310,11 @@ func (h *history) checkStop(in *instance, before fsm.State) {
 // allowStartForDependent expects the instance to be up if a dependent that is wanted up may have
 // started it.
 func (h *history) allowStartForDependent(in *instance) {
-	if was := h.models[in.name].graph; in.machine.desired.By.For == "" || was.stoppedByOperator {
+	if was := h.models[in.name].graph; in.machine.Desired().By.For == "" || was.stoppedByOperator {
 		return
 	}
 	for _, other := range h.sup.instances {
-		if requires, _ := h.dependencies(other); other.machine.desired.Up && contains(requires, in) {
+		if requires, _ := h.dependencies(other); other.machine.Desired().Up && contains(requires, in) {
 			h.want(in.name, true)
 			return
 		}
@@ -329,8 +329,8 @@ func (h *history) resetRequirements(in *instance) {
 			continue
 		}
 		for _, r := range peers {
-			desired := r.machine.desired
-			if desired.Up && r.machine.state.AtRest() && !isUp(r) {
+			desired := r.machine.Desired()
+			if desired.Up && r.machine.State().AtRest() && !isUp(r) {
 				h.models[r.name].resetFailed()
 			}
 			if desired.Up || !desired.By.Is(fsm.ActorOperator) {

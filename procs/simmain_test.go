@@ -170,8 +170,8 @@ func TestMainProcessChangesDuringStop(t *testing.T) {
 			web.Watchdog, web.KillMode, web.StopTimeout = time.Hour, config.KillProcess, time.Minute
 			h, in := newRunning(web, false)
 			h.kernel.spared["web"] = true
-			if in.machine.state != fsm.Running {
-				t.Fatalf("web is %v", in.machine.state)
+			if in.machine.State() != fsm.Running {
+				t.Fatalf("web is %v", in.machine.State())
 			}
 			main := h.kernel.mains[in.run.invocationID]
 			main.ignoresStop, main.unkillable = true, true
@@ -181,8 +181,8 @@ func TestMainProcessChangesDuringStop(t *testing.T) {
 			if state == fsm.Killing {
 				h.v.RunFor(web.StopTimeout + time.Second)
 			}
-			if in.machine.state != state {
-				t.Fatalf("web is %s, want it %s", in.machine.state.Name(), state.Name())
+			if in.machine.State() != state {
+				t.Fatalf("web is %s, want it %s", in.machine.State().Name(), state.Name())
 			}
 			successor := main.forkSuccessor()
 			main.notify(notify.Message{MainPID: successor.pid})
@@ -191,8 +191,8 @@ func TestMainProcessChangesDuringStop(t *testing.T) {
 			if state == fsm.Killing {
 				want = syscall.SIGKILL
 			}
-			if in.machine.state != fsm.Stopped || successor.exit.Signal != want || h.err != nil {
-				t.Errorf("web is %s, its main process ended with %v, %v; want it stopped, by %v", in.machine.state.Name(), successor.exit, h.err, want)
+			if in.machine.State() != fsm.Stopped || successor.exit.Signal != want || h.err != nil {
+				t.Errorf("web is %s, its main process ended with %v, %v; want it stopped, by %v", in.machine.State().Name(), successor.exit, h.err, want)
 			}
 		})
 	}
@@ -218,8 +218,8 @@ func TestNewMainProcessReusesPid(t *testing.T) {
 	// Here, so that superd does not read it earlier
 	h.kernel.socketOf(first.run).messages = []notify.Message{{MainPID: third.pid}}
 	h.v.RunFor(time.Minute)
-	if in.machine.state != fsm.Running || simProcessOf(in.run.process) != third || h.err != nil {
-		t.Errorf("web is %s, %v; want it running, with its third process", in.machine.state.Name(), h.err)
+	if in.machine.State() != fsm.Running || simProcessOf(in.run.process) != third || h.err != nil {
+		t.Errorf("web is %s, %v; want it running, with its third process", in.machine.State().Name(), h.err)
 	}
 }
 
@@ -241,12 +241,12 @@ func TestWatchdogOfNewMainProcess(t *testing.T) {
 	h.kernel.reapForeign(second)
 	h.v.RunFor(web.Watchdog + 50*time.Millisecond)
 	if in.run != run || !run.mainEnded() {
-		t.Fatalf("web is %s, want the exit of its main process noticed", in.machine.state.Name())
+		t.Fatalf("web is %s, want the exit of its main process noticed", in.machine.State().Name())
 	}
 	second.notify(notify.Message{MainPID: third.pid})
 	h.v.RunFor(time.Minute)
 	if in.run == run {
-		t.Errorf("web is %s, with process %d: its watchdog time-out was missed", in.machine.state.Name(), in.run.process.Pid())
+		t.Errorf("web is %s, with process %d: its watchdog time-out was missed", in.machine.State().Name(), in.run.process.Pid())
 	}
 }
 
@@ -266,8 +266,8 @@ func TestExitedProcessIsNotReportedUnkillable(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.v.RunFor(2 * notifyDrainLimit)
-	if in.machine.state != fsm.Stopped || h.err != nil {
-		t.Errorf("web is %s, %v; want it stopped", in.machine.state.Name(), h.err)
+	if in.machine.State() != fsm.Stopped || h.err != nil {
+		t.Errorf("web is %s, %v; want it stopped", in.machine.State().Name(), h.err)
 	}
 }
 
@@ -293,7 +293,7 @@ func TestUnwatchedProcessIsReportedUnkillable(t *testing.T) {
 	}
 	h.v.RunFor(host.KillPause + time.Second)
 	if in.unkillable == "" || h.err != nil {
-		t.Errorf("web is %s, unkillable %q, %v; want it reported", in.machine.state.Name(), in.unkillable, h.err)
+		t.Errorf("web is %s, unkillable %q, %v; want it reported", in.machine.State().Name(), in.unkillable, h.err)
 	}
 }
 
@@ -316,7 +316,7 @@ func TestCheckBetweenMainProcesses(t *testing.T) {
 	run.monitor.onResult(probe.Result{Outcome: probe.Failed, Reason: "connection refused", At: h.v.Now()})
 	resume()
 	h.v.RunFor(time.Second)
-	if in.machine.state != fsm.Running || in.run != run || simProcessOf(run.process) != second {
-		t.Errorf("web is %s: %s; want it running, with its second process", in.machine.state.Name(), in.reason())
+	if in.machine.State() != fsm.Running || in.run != run || simProcessOf(run.process) != second {
+		t.Errorf("web is %s: %s; want it running, with its second process", in.machine.State().Name(), in.reason())
 	}
 }

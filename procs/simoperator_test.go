@@ -41,7 +41,7 @@ func (h *history) command() {
 	for _, in := range selected {
 		if op == OpStop || h.sup.refusal(op, in) == "" {
 			h.want(in.name, op != OpStop)
-			if op != OpStop && !in.retiring {
+			if op != OpStop && !in.membership.Leaves() {
 				h.resetRequirements(in)
 				h.models[in.name].resetFailed()
 			}
@@ -121,10 +121,11 @@ func (h *history) expectNames(p *config.Program, desired *fsm.Target, names []st
 	}
 	for _, name := range names {
 		switch in := h.sup.byName[name]; {
-		case in == nil, in.retiring && in.replacement == nil:
+		case in == nil, in.membership.Leaves() && in.replacement == nil:
 			h.want(name, up)
 			delete(h.lastCommand, name) // the last command was for another instance of that name
-		case in.retiring && in.replacementTarget == nil: // its replacement does not exist yet
+		// Its replacement does not exist yet
+		case in.membership.Leaves() && in.replacementTarget == nil:
 			h.want(name, p.Autostart)
 		}
 	}
@@ -165,8 +166,8 @@ func (h *history) reload() {
 	untouched := h.untouched(&diff)
 	h.sup.applyConfig(next, diff)
 	for in, was := range untouched {
-		if in.machine.state != was.state || in.run != was.run {
-			h.fail("%s was %s and is %s after a reload that does not concern it, or is to be applied live", in.name, was.state, in.machine.state)
+		if in.machine.State() != was.state || in.run != was.run {
+			h.fail("%s was %s and is %s after a reload that does not concern it, or is to be applied live", in.name, was.state, in.machine.State())
 		}
 	}
 	h.observeReload()
@@ -183,16 +184,16 @@ func (h *history) untouched(diff *config.Diff) map[*instance]stateAndRun {
 	all := map[*instance]stateAndRun{}
 	for _, in := range h.sup.instances {
 		program := h.file.Program(in.program.Name)
-		if c := diff.Of(in.program.Name); program == nil || c == nil || in.retiring || !slices.Contains(h.instanceNames(program), in.name) {
+		if c := diff.Of(in.program.Name); program == nil || c == nil || in.membership.Leaves() || !slices.Contains(h.instanceNames(program), in.name) {
 			continue
 		}
 		same := program == in.program
-		if r := in.run; r != nil && !same && in.machine.state == fsm.Running {
+		if r := in.run; r != nil && !same && in.machine.State() == fsm.Running {
 			change := config.CompareProgram(r.program, program)
 			same = !change.Restarts()
 		}
 		if same {
-			all[in] = stateAndRun{in.machine.state, in.run}
+			all[in] = stateAndRun{in.machine.State(), in.run}
 		}
 	}
 	return all
@@ -218,14 +219,14 @@ func (h *history) expectChange(c *config.Change) {
 		names := h.instanceNames(p)
 		h.expectNames(p, desired, names)
 		for _, in := range h.sup.instancesOf(c.Name) {
-			if in.retiring || !slices.Contains(names, in.name) {
+			if in.membership.Leaves() || !slices.Contains(names, in.name) {
 				continue
 			}
 			model := h.models[in.name]
 			model.excusedAt = h.v.Now() // its time-outs may have changed
-			model.outcomeUncertain = model.outcomeUncertain || in.machine.state == fsm.TearingDown
-			starts := !model.wantUp && (p.Autostart && !in.program.Autostart && !in.machine.desired.By.Is(fsm.ActorOperator) || p.Scheduled() && in.machine.desired.By.Is(fsm.ActorUnscheduled))
-			if model.wantUp && in.machine.state == fsm.Waiting && !in.machine.runPending && fsm.Unschedules(in.program, p) {
+			model.outcomeUncertain = model.outcomeUncertain || in.machine.State() == fsm.TearingDown
+			starts := !model.wantUp && (p.Autostart && !in.program.Autostart && !in.machine.Desired().By.Is(fsm.ActorOperator) || p.Scheduled() && in.machine.Desired().By.Is(fsm.ActorUnscheduled))
+			if model.wantUp && in.machine.State() == fsm.Waiting && !in.machine.RunPending() && fsm.Unschedules(in.program, p) {
 				h.want(in.name, false)
 			}
 			if starts {
@@ -239,7 +240,7 @@ func (h *history) expectChange(c *config.Change) {
 			if in.run != nil && in.program.Scheduled() && p.Scheduled() {
 				restarts = false // the run continues
 			}
-			if restarts && model.wantUp && (in.machine.state != fsm.Backoff || starts) {
+			if restarts && model.wantUp && (in.machine.State() != fsm.Backoff || starts) {
 				model.resetFailed()
 				if in.run != nil {
 					model.outdatedRun, model.restartRequested = in.run.invocationID, false

@@ -52,7 +52,7 @@ func (h *history) recordFinalExit(in *instance, ran *simProcess) {
 // status.
 func (h *history) recordExitDecision(in *instance, model *model) {
 	p, turn := &h.policy, h.v.Turns()
-	decides := in.program.Essential || h.sup.config.Superd.ExitWhen == config.ExitAnyFailed && in.machine.state == fsm.Failed
+	decides := in.program.Essential || h.sup.config.Superd.ExitWhen == config.ExitAnyFailed && in.machine.State() == fsm.Failed
 	if decides && !p.shutdownSeen && !p.shutdownRequested && (p.statuses == nil || p.decidedIn == turn) {
 		p.statuses, p.decidedIn = append(p.statuses, model.exitStatus), turn
 	}
@@ -63,7 +63,7 @@ func (h *history) recordExitDecision(in *instance, model *model) {
 func (h *history) observeReload() {
 	p := &h.policy
 	for _, in := range h.sup.instances { // a slow retry may have been cancelled
-		if model := h.models[in.name]; in.machine.state == fsm.Failed && in.restartTimer == nil && model.in == in {
+		if model := h.models[in.name]; in.machine.State() == fsm.Failed && in.restartTimer == nil && model.in == in {
 			if model.lastRun != "" {
 				model.exitStatus = statusOf(in, h.kernel.mains[model.lastRun])
 			}
@@ -76,7 +76,7 @@ func (h *history) observeReload() {
 	if h.sup.config.Superd.ExitWhen != config.ExitAnyFailed || p.shutdownSeen || p.shutdownRequested || p.statuses != nil {
 		return
 	}
-	failedFinally := func(in *instance) bool { return in.machine.state == fsm.Failed && in.restartTimer == nil }
+	failedFinally := func(in *instance) bool { return in.machine.State() == fsm.Failed && in.restartTimer == nil }
 	if slices.ContainsFunc(h.sup.instances, failedFinally) {
 		p.statuses, p.decidedIn = h.firstFailures(failedFinally), h.v.Turns()
 	}
@@ -85,7 +85,7 @@ func (h *history) observeReload() {
 // statusOf returns superd's exit status if the instance decides it.
 func statusOf(in *instance, ran *simProcess) int {
 	switch {
-	case ran == nil, !in.lastExit.Known, in.machine.state == fsm.Failed && ran.exit.Signal == 0 && ran.exit.Code == 0:
+	case ran == nil, !in.lastExit.Known, in.machine.State() == fsm.Failed && ran.exit.Signal == 0 && ran.exit.Code == 0:
 		return 1
 	case ran.exit.Signal != 0:
 		return 128 + int(ran.exit.Signal)
@@ -137,7 +137,7 @@ func (h *history) checkPolicy() {
 // to start.
 func (h *history) allAtRest() bool {
 	for _, in := range h.sup.instances {
-		if !in.machine.state.AtRest() && (in.machine.state != fsm.Waiting || !h.mayWait(in) || in.awaitsSchedule()) || in.restartTimer != nil || in.retiring {
+		if !in.machine.State().AtRest() && (in.machine.State() != fsm.Waiting || !h.mayWait(in) || in.awaitsSchedule()) || in.restartTimer != nil || in.membership.Leaves() {
 			return false
 		}
 	}

@@ -357,7 +357,7 @@ func (h *history) checkReady(in *instance, model *model) {
 	if p == nil {
 		return
 	}
-	switch in.machine.state {
+	switch in.machine.State() {
 	case fsm.Running:
 		// A reload may have changed the kind of readiness after the instance was ready. Numbered
 		// instances share one address.
@@ -369,10 +369,10 @@ func (h *history) checkReady(in *instance, model *model) {
 			h.fail("%s is starting for %v, start time-out %v", in.name, late, r.program.StartTimeout)
 		}
 	}
-	if in.machine.state == fsm.Running && model.state == fsm.Running {
+	if in.machine.State() == fsm.Running && model.state == fsm.Running {
 		h.checkUnhealthy(in, r, p, model)
 	}
-	if in.machine.failureReason.Kind != fsm.ReasonNone && !model.runFailed {
+	if in.machine.FailureReason().Kind != fsm.ReasonNone && !model.runFailed {
 		model.runFailed = true
 		h.checkFailureReason(in, r, p)
 	}
@@ -403,7 +403,7 @@ func (h *history) checkUnhealthy(in *instance, r *run, p *simProcess, model *mod
 
 // checkFailureReason checks that the reason for which superd ends a run is true.
 func (h *history) checkFailureReason(in *instance, r *run, p *simProcess) {
-	now, failureReason := h.v.Now(), in.machine.failureReason
+	now, failureReason := h.v.Now(), in.machine.FailureReason()
 	switch failureReason.Kind {
 	case fsm.ReasonStartTimeout:
 		ready, socket := r.program.Ready, h.kernel.socketOf(p.run)

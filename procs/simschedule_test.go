@@ -100,7 +100,7 @@ func (h *history) stepWall(d time.Duration) {
 
 // scheduleInForce returns the program whose schedule must be active.
 func scheduleInForce(in *instance) *config.Program {
-	if in.machine.desired.Up && !in.retiring && in.program.Scheduled() {
+	if in.machine.Desired().Up && !in.membership.Leaves() && in.program.Scheduled() {
 		return in.program
 	}
 	return nil
@@ -115,7 +115,7 @@ func (h *history) checkSchedule(in *instance, model *model) {
 			*s = scheduleModel{}
 		}
 		s.early = early
-		if early && !in.machine.desired.Up {
+		if early && !in.machine.Desired().Up {
 			h.fail("%s waits for its schedule and is not wanted up", in.name)
 		}
 		return

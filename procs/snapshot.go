@@ -238,25 +238,19 @@ func (r *Snapshot) readInstances(state *journal.State, log *slog.Logger) {
 
 // check returns an error for values that this superd can't use.
 func (v *savedInstance) check() error {
+	m := v.machine()
+	if err := m.Check(); err != nil {
+		return err
+	}
 	state, err := fsm.ParseState(v.State)
 	if err != nil {
 		return err
 	}
-	outcome, err := fsm.ParseOutcome(v.Outcome)
-	if err != nil {
-		return err
-	}
 	main, run := state.Lives(), v.Run != nil
-	if run != (main || state == fsm.Spawning || state == fsm.TearingDown) || main && v.Run.Main == nil {
+	if run != state.HasRun() || main && v.Run.Main == nil {
 		return fmt.Errorf("state %s does not fit the run", v.State)
 	}
-	if !v.Desired.Up && (state == fsm.Starting || state == fsm.Running) {
-		return fmt.Errorf("state %s while not wanted up", v.State)
-	}
-	if state == fsm.TearingDown && (outcome < fsm.RunEndedRetry || outcome > fsm.RunEndedWait) {
-		return fmt.Errorf("state %s with outcome %s", v.State, v.Outcome)
-	}
-	if v.Due != nil && rules[state][fsm.RestartDue] == nil {
+	if v.Due != nil && !state.MayRetry() {
 		return fmt.Errorf("state %s with a pending restart", v.State)
 	}
 	if run && v.Run.Hook != nil && !isHookNumber(v.Run.Hook.At) {

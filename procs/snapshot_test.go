@@ -156,8 +156,8 @@ func TestRecoveredRunFollowsStartRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.sup.Start(func() {})
-	if web := h.sup.byName["web"]; web.machine.state != fsm.Starting {
-		t.Errorf("web is %v, want starting", web.machine.state.Name())
+	if web := h.sup.byName["web"]; web.machine.State() != fsm.Starting {
+		t.Errorf("web is %v, want starting", web.machine.State().Name())
 	}
 }
 
@@ -186,13 +186,13 @@ func TestChecksAfterExitDoNotCount(t *testing.T) {
 	h.sup.Start(func() {})
 	h.v.RunFor(time.Minute)
 	in := h.sup.byName["web"]
-	if in.machine.state != fsm.Running || in.run.monitor.healthy() == nil || !*in.run.monitor.healthy() {
-		t.Fatalf("web is %s, want it healthy", in.machine.state.Name())
+	if in.machine.State() != fsm.Running || in.run.monitor.healthy() == nil || !*in.run.monitor.healthy() {
+		t.Fatalf("web is %s, want it healthy", in.machine.State().Name())
 	}
 	main.end(pidfd.Exit{Known: true})
 	h.v.RunFor(time.Minute)
-	if m := &in.machine; m.state != fsm.Failed || strings.Contains(m.stateReason.String(), "unhealthy") || h.err != nil {
-		t.Errorf("web is %s: %s, %v; want that it exited by itself", m.state.Name(), m.stateReason, h.err)
+	if m := &in.machine; m.State() != fsm.Failed || strings.Contains(m.StateReason().String(), "unhealthy") || h.err != nil {
+		t.Errorf("web is %s: %s, %v; want that it exited by itself", m.State().Name(), m.StateReason(), h.err)
 	}
 }
 
@@ -217,12 +217,12 @@ func TestRecoveredStartWaitsForConflict(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.sup.Start(func() {})
-	if web := h.sup.byName["web"]; web.machine.state != fsm.Waiting {
-		t.Errorf("web is %v, want waiting", web.machine.state.Name())
+	if web := h.sup.byName["web"]; web.machine.State() != fsm.Waiting {
+		t.Errorf("web is %v, want waiting", web.machine.State().Name())
 	}
 	h.v.RunFor(time.Minute)
-	if web := h.sup.byName["web"]; web.machine.state != fsm.Running || len(h.sup.instances) != 1 || h.err != nil {
-		t.Errorf("web is %v in the end, with %d others, %v", web.machine.state.Name(), len(h.sup.instances)-1, h.err)
+	if web := h.sup.byName["web"]; web.machine.State() != fsm.Running || len(h.sup.instances) != 1 || h.err != nil {
+		t.Errorf("web is %v in the end, with %d others, %v", web.machine.State().Name(), len(h.sup.instances)-1, h.err)
 	}
 }
 

@@ -47,8 +47,8 @@ func (in *instance) begin(r *run) {
 func (in *instance) preStart(r *run) *hookRun {
 	return in.newHooks(r, "pre_start", r.program.PreStart, func(err error) {
 		switch {
-		case errors.Is(err, errHookStopped) || in.machine.mustEnd():
-			in.do(func() []fsm.Effect { return in.machine.spawnCanceled(in.hasLeftovers(r)) })
+		case errors.Is(err, errHookStopped) || in.mustEnd():
+			in.apply(in.machine.SpawnCanceled(in.hasLeftovers(r), in.conditions()))
 		case err != nil:
 			in.spawnFailed(r, startFailure(fsm.ReasonHookFailed, err), faultIn(err))
 		default:
@@ -159,7 +159,7 @@ func (in *instance) spawnResult(r *run, record *startRecord, child host.Child, e
 	in.clearUnkillable()
 	in.attach(record, child)
 	if isKilled(err) && !r.timedOut {
-		in.do(func() []fsm.Effect { return in.machine.spawnCanceled(in.hasLeftovers(r)) })
+		in.apply(in.machine.SpawnCanceled(in.hasLeftovers(r), in.conditions()))
 		return
 	}
 	if err != nil {
@@ -177,9 +177,8 @@ func (in *instance) spawnResult(r *run, record *startRecord, child host.Child, e
 
 func (in *instance) spawnFailed(r *run, reason fsm.Reason, fault host.Fault) {
 	in.recordNoStart(r, reason)
-	in.do(func() []fsm.Effect {
-		return in.machine.spawnFailed(in.sup.loop.Now(), reason, fault, in.hasLeftovers(r))
-	})
+	failure := fsm.StartFailure{At: in.sup.loop.Now(), Reason: reason, Fault: faultOf(fault), Leftovers: in.hasLeftovers(r)}
+	in.apply(in.machine.SpawnFailed(failure, in.conditions(), in.sup.rng))
 	in.logFailure("program not started", "error", reason.String())
 }
 
@@ -220,7 +219,7 @@ func (in *instance) awaitKilled(r *run) {
 		case r.timedOut:
 			in.spawnFailed(r, r.startTimeoutReason(stage), host.FaultProgram)
 		default:
-			in.do(func() []fsm.Effect { return in.machine.spawnCanceled(in.hasLeftovers(r)) })
+			in.apply(in.machine.SpawnCanceled(in.hasLeftovers(r), in.conditions()))
 		}
 	})
 }
@@ -246,9 +245,9 @@ func (s *Supervisor) describeHungStart(pending host.PendingSpawn) string {
 // cancelSpawn performs the effect CancelSpawn, in a step of its own.
 func (in *instance) cancelSpawn(r *run) {
 	switch {
-	case r != in.run || in.machine.state != fsm.Spawning:
+	case r != in.run || in.machine.State() != fsm.Spawning:
 		return
-	case !in.machine.mustEnd():
+	case !in.mustEnd():
 		return // the start is wanted again
 	case r.hook != nil:
 		r.hook.stop() // when the hook has ended, so does the start
@@ -260,7 +259,7 @@ func (in *instance) cancelSpawn(r *run) {
 		in.awaitKilled(r)
 		return
 	}
-	in.do(func() []fsm.Effect { return in.machine.spawnCanceled(in.hasLeftovers(r)) })
+	in.apply(in.machine.SpawnCanceled(in.hasLeftovers(r), in.conditions()))
 }
 
 // cancelWorker cancels the spawn of the main process if possible, and reports whether it did.
@@ -284,6 +283,18 @@ func (in *instance) cancelPending(pending host.PendingSpawn, hook string) bool {
 	in.hungWorkers++
 	in.ownProblems().hangsIn = stage
 	return true
+}
+
+// faultOf returns the fault as the machine has it.
+func faultOf(fault host.Fault) fsm.Fault {
+	switch fault {
+	case host.FaultResource:
+		return fsm.FaultResource
+	case host.FaultFinal:
+		return fsm.FaultFinal
+	default:
+		return fsm.FaultProgram
+	}
 }
 
 // faultIn returns which fault the error of a start reports.

@@ -2,13 +2,11 @@ package procs
 
 import (
 	"fmt"
-	"slices"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"superd/config"
 	"superd/logs"
 	"superd/procs/fsm"
 	"superd/procs/probe"
@@ -60,9 +58,12 @@ type ExitStatus struct {
 	at     time.Duration // on the loop's clock
 }
 
-// success reports whether the status means success for the program.
-func (e *ExitStatus) success(p *config.Program) bool {
-	return e.Known && e.Signal == "" && slices.Contains(p.SuccessExitCodes, e.Code)
+// exit returns the status as the machine has it; the zero value without one.
+func (e *ExitStatus) exit() fsm.Exit {
+	if e == nil {
+		return fsm.Exit{}
+	}
+	return fsm.Exit{Known: e.Known, Code: e.Code, Signal: e.signal}
 }
 
 // signalName returns the name of a signal: SIGTERM, SIGRTMIN+3.
@@ -126,7 +127,7 @@ func (s *Supervisor) Brief(names []string) ([]Brief, error) {
 	}
 	all := make([]Brief, 0, len(selected))
 	for _, in := range selected {
-		all = append(all, Brief{in.name, in.machine.state, in.pid()})
+		all = append(all, Brief{in.name, in.machine.State(), in.pid()})
 	}
 	return all, nil
 }
@@ -146,14 +147,14 @@ func (in *instance) status() Status {
 		Name:      in.name,
 		Program:   in.program.Name,
 		Groups:    in.program.Groups,
-		State:     m.state,
+		State:     m.State(),
 		Ready:     in.ready(),
 		Since:     in.sup.wallAt(in.sinceAt),
-		Restarts:  m.restarts,
+		Restarts:  m.Restarts(),
 		LogFile:   in.collector.Path(),
 		Collector: &in.collector,
 		HasRun:    in.run != nil || in.lastExit != nil,
-		WantedUp:  m.desired.Up,
+		WantedUp:  m.Desired().Up,
 	}
 	st.ReasonKind, st.Reason = in.shownReason()
 	if in.lastExit != nil {

@@ -2,9 +2,8 @@
 // and explains why.
 //
 // A [Supervisor] and all that it owns live on the loop's goroutine. Each instance of a program has
-// a state machine that only decides (machine.go, table.go). instance.go performs the decisions. A
-// [host.Host] stands for the kernel. Whatever can block runs in workers and comes back by
-// Loop.Post.
+// a [fsm.Machine], which only decides; transition.go performs its decisions. A [host.Host] stands
+// for the kernel. Whatever can block runs in workers and comes back by Loop.Post.
 package procs
 
 import (
@@ -66,6 +65,7 @@ type Options struct {
 
 	// Bound on how many instances one turn stops at shutdown; 0: maxStopBatch
 	stopBatch int
+	rules     *fsm.Table // rules with a planted defect; nil: those of [fsm.Rules]
 }
 
 // A Supervisor supervises the programs of one configuration.
@@ -228,7 +228,7 @@ func (s *Supervisor) Start(onEnd func()) {
 // failed, with the mistake as the reason.
 func (s *Supervisor) autostart(in *instance) {
 	if in.program.Autostart || len(in.program.Invalid) > 0 {
-		in.do(func() []fsm.Effect { return in.machine.wantUp(fsm.By(fsm.ActorConfiguration), false) })
+		in.apply(in.machine.WantUp(fsm.By(fsm.ActorConfiguration), false, in.conditions()))
 		return
 	}
 	in.save() // the record shows that it was created
@@ -257,12 +257,13 @@ func compareInstances(a, b *instance) int {
 	return strings.Compare(a.name, b.name)
 }
 
-// atRest is called when an instance comes to rest, or waits.
+// atRest is called when an instance comes to rest, or waits. It removes an instance that is to
+// leave, and continues what waits for others to rest: the exit policy and a shutdown.
 func (s *Supervisor) atRest(in *instance) {
-	if in.retiring {
+	if in.membership.Leaves() {
 		s.beginRemoval(in)
 	}
-	if s.shutdown != nil && in.program.KillMode.KillsTree() && in.quarantine == nil && in.machine.state.AtRest() && in.tree.Empty() {
+	if s.shutdown != nil && in.program.KillMode.KillsTree() && in.quarantine == nil && in.machine.State().AtRest() && in.tree.Empty() {
 		// Here, since a thousand removals at the end would take long
 		s.removeSoon(in)
 	}

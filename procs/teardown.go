@@ -60,7 +60,7 @@ func (in *instance) leftoversKilled(r *run) {
 		return
 	}
 	if r.postStopped || len(r.program.PostStop) == 0 || in.sup.inHurry() {
-		in.do(in.machine.tornDown)
+		in.apply(in.machine.TornDown(in.conditions(), in.sup.rng))
 		return
 	}
 	in.postStop(r).next()
@@ -222,9 +222,7 @@ func (t *teardown) end() {
 	t.scope.Close()
 	t.run.teardown = nil
 	if len(t.killed) > 0 {
-		m := &t.in.machine
-		killed := slices.Sorted(maps.Keys(t.killed))
-		m.exitReason = m.exitReason.And("; leftover processes killed: " + strings.Join(killed, ", "))
+		t.in.machine.LeftoversKilled(strings.Join(slices.Sorted(maps.Keys(t.killed)), ", "))
 	}
 	t.in.clearUnkillable()
 	t.in.leftoversKilled(t.run)

@@ -42,7 +42,7 @@ func (s *Supervisor) Tree(names []string, done func([]ProcessTree)) error {
 		return nil
 	}
 	for i, in := range slices.Clone(selected) {
-		trees[i] = ProcessTree{Name: in.name, State: in.machine.state}
+		trees[i] = ProcessTree{Name: in.name, State: in.machine.State()}
 		if in.run != nil && in.run.process != nil {
 			trees[i].Main = in.run.process.Pid()
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/internal/words"
 )
 
 // An Exit says how a main process ended. The zero Exit is an unknown one.
@@ -35,8 +36,8 @@ func (e Exit) String() string {
 	return fmt.Sprintf("exit status %d", e.Code)
 }
 
-// reason returns how a main process ended: "exit status 3".
-func (e Exit) reason() Reason {
+// Reason returns how a main process ended: "exit status 3".
+func (e Exit) Reason() Reason {
 	kind := ReasonExited
 	switch {
 	case !e.Known:
@@ -113,7 +114,7 @@ func (m *Machine) SpawnCanceled(leftovers bool, c Conditions) Transition {
 
 // Exited records the end of the main process. rng draws the jitter of a retry.
 func (m *Machine) Exited(end RunEnd, c Conditions, rng *rand.Rand) Transition {
-	m.exitReason = end.Exit.reason().And(" after " + plain(roundDuration(end.Ran)))
+	m.exitReason = end.Exit.Reason().And(" after " + words.Duration(words.Round(end.Ran)))
 	m.notStarted, m.resourceShortage = false, false
 	m.failed = m.state == Starting || m.failureReason.Kind != ReasonNone
 	if end.Note.Kind != ReasonNone {

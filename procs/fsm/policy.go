@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/internal/words"
 )
 
 // restartDecision returns the outcome of an exit that superd did not request.
@@ -62,7 +63,7 @@ func (m *Machine) hitStartLimit() Event {
 // limitText returns the start limit as text: "start limit hit: 3 failures within 1m".
 func (m *Machine) limitText() string {
 	limit := m.program.StartLimit
-	return fmt.Sprintf("start limit hit: %s within %s", plural(limit.Failures, "failure"), plain(limit.Within))
+	return fmt.Sprintf("start limit hit: %s within %s", words.Plural(limit.Failures, "failure"), words.Duration(limit.Within))
 }
 
 // retrySlowly sets the delay of the slow retry and returns the outcome: final where retry_after is

@@ -1,6 +1,10 @@
 package fsm
 
-import "time"
+import (
+	"time"
+
+	"superd/internal/words"
+)
 
 // Spawned records that the main process was started. ready reports whether that makes it ready.
 func (m *Machine) Spawned(ready bool, c Conditions) Transition {
@@ -16,7 +20,7 @@ func (m *Machine) Spawned(ready bool, c Conditions) Transition {
 
 // Ready records that the main process has become ready, at that time after its start.
 func (m *Machine) Ready(after time.Duration) Transition {
-	m.stateReason = m.startReason.And("; ready after " + plain(roundDuration(after)))
+	m.stateReason = m.startReason.And("; ready after " + words.Duration(words.Round(after)))
 	return m.step(Ready)
 }
 

@@ -61,8 +61,8 @@ func renderRules() string {
 	return b.String()
 }
 
-// TestRulesAreComplete checks the table itself: each desired state is legal in each state, each state
-// can be left, and each effect finds what it needs.
+// TestRulesAreComplete checks the table itself: each desired state is legal in each state, and each
+// effect has the run or process that it needs.
 func TestRulesAreComplete(t *testing.T) {
 	for state := range StateCount {
 		for _, desired := range []Event{WantUp, WantDown, Restart} {

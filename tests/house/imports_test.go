@@ -33,9 +33,9 @@ var allowed = map[string]string{
 		procs/host procs/probe`,
 	"control": "config",
 	"doctor":  "internal/privilege pidfd procs/linux/cgroup",
-	"procs": `config internal/workers logs loop loop/task pidfd procs/deps procs/eventlog procs/fsm procs/host
+	"procs": `config internal/words internal/workers logs loop loop/task pidfd procs/deps procs/eventlog procs/fsm procs/host
 		procs/journal procs/notify procs/probe procs/schedule`,
-	"procs/fsm":  "config",
+	"procs/fsm":  "config internal/words",
 	"procs/host": "config logs loop pidfd procs/notify procs/probe",
 	"procs/linux": `config config/document internal/execshim internal/failpoint internal/mounts
 		internal/passwd internal/privilege internal/procfs internal/syscalls
@@ -57,7 +57,7 @@ var allowed = map[string]string{
 	"config":                "config/document internal/passwd internal/privilege",
 	"config/document":       "internal/safepath",
 	"logs": `internal/escape internal/failpoint internal/mounts internal/passwd internal/safepath
-		internal/syscalls internal/terminal loop`,
+		internal/syscalls internal/terminal internal/words loop`,
 	"signals":            "loop",
 	"loop":               "internal/syscalls",
 	"loop/task":          "loop",
@@ -75,6 +75,7 @@ var allowed = map[string]string{
 	"internal/syscalls":  "",
 	"internal/terminal":  "internal/escape",
 	"internal/threads":   "internal/privilege internal/syscalls",
+	"internal/words":     "",
 	"internal/workers":   "",
 }
 

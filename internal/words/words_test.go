@@ -1,0 +1,35 @@
+package words
+
+import (
+	"testing"
+	"time"
+)
+
+func TestDuration(t *testing.T) {
+	tests := []struct {
+		d    time.Duration
+		want string
+	}{
+		{0, "0s"},
+		{1234567 * time.Nanosecond, "1.23ms"},
+		{1999999 * time.Nanosecond, "2ms"},
+		{59999 * time.Millisecond, "1m"},
+		{61499 * time.Millisecond, "1m1s"},
+		{10 * time.Minute, "10m"},
+		{2 * time.Hour, "2h"},
+		{2*time.Hour + 10*time.Minute, "2h10m"},
+	}
+	for _, tt := range tests {
+		if got := Duration(Round(tt.d)); got != tt.want {
+			t.Errorf("Duration(Round(%v)) = %s, want %s", tt.d, got, tt.want)
+		}
+	}
+}
+
+func TestPlural(t *testing.T) {
+	for n, want := range []string{"0 lines", "1 line", "2 lines"} {
+		if got := Plural(n, "line"); got != want {
+			t.Errorf("Plural(%d) = %s, want %s", n, got, want)
+		}
+	}
+}
