@@ -36,9 +36,9 @@ func (in *instance) apply(t fsm.Transition) {
 //   - The counts of instances by state come first: the exit policy and a shutdown read them.
 //   - The parts of the instance that live as long as a state follow: readiness, monitor, schedule.
 //     The record has their state.
-//   - The recorder queues event and record before anything that follows from the transition does:
-//     after a crash, a successor must not see an effect without its cause.
-//   - The graph publishes the new status to dependents, which enqueues those that it concerns.
+//   - The recorder queues event and record before what other instances then do is queued: after a
+//     crash, a successor must not find a consequence without its cause.
+//   - The graph publishes the new status, and enqueues the dependents that it concerns.
 //   - The reconciler enqueues the instance itself. The graph has updated its counters before.
 //   - The waiters are answered only if no reconciliation is pending, which may change the state
 //     again.
