@@ -19,8 +19,8 @@ const input = logs.Stderr + 1
 func (in *instance) isLogger() bool { return in.program.LoggerOf != "" }
 
 // loggerInputPath returns the path of the FIFO that the program's logger reads.
-func (s *Supervisor) loggerInputPath(p *config.Program) string {
-	return s.fifoPath(config.LoggerName(p.Name), input)
+func (p *platform) loggerInputPath(program *config.Program) string {
+	return p.fifoPath(config.LoggerName(program.Name), input)
 }
 
 // fifosOf returns how many FIFOs an instance of the program has.

@@ -232,10 +232,10 @@ func (r *run) startTimeoutReason(stage string) Reason {
 }
 
 // describeHungStart describes what a spawn that can't be cancelled waits for.
-func (s *Supervisor) describeHungStart(pending host.PendingSpawn) string {
+func (p *platform) describeHungStart(pending host.PendingSpawn) string {
 	text := pending.Stage() + ": no answer; " + host.HangHint
 	if pid := pending.Child(); pid != 0 {
-		waits := s.host.WaitsIn(pid)
+		waits := p.host.WaitsIn(pid)
 		text = fmt.Sprintf("%s: process %d survives SIGKILL: state %s; %s",
 			pending.Stage(), pid, waits.Text, waits.Hint())
 	}

@@ -181,12 +181,6 @@ func (in *instance) status() Status {
 	return st
 }
 
-// wallAt returns the wall-clock time of a time on the loop's clock. It is computed anew in each
-// turn, so that it stays right when the wall clock is stepped.
-func (s *Supervisor) wallAt(at time.Duration) time.Time {
-	return s.loop.WallAt(at)
-}
-
 // MainPids returns the pids of all main processes.
 func (s *Supervisor) MainPids() []int {
 	pids := make([]int, 0, len(s.instances))

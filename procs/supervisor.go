@@ -8,9 +8,7 @@
 package procs
 
 import (
-	"encoding/hex"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -22,7 +20,6 @@ import (
 	"superd/procs/deps"
 	"superd/procs/eventlog"
 	"superd/procs/host"
-	"superd/procs/probe"
 	"superd/procs/schedule"
 )
 
@@ -69,12 +66,7 @@ type Options struct {
 
 // A Supervisor supervises the programs of one configuration.
 type Supervisor struct {
-	options Options
-	loop    *loop.Loop
-	scope   *loop.Scope
-	host    host.Host
-	store   *logs.Store
-	log     *slog.Logger
+	*platform
 	notify  Notifier
 	keeper  host.FDStore
 	fdStore fdStore
@@ -84,11 +76,6 @@ type Supervisor struct {
 	pendingReleases []string       // fdNames released after the journal is written
 	recorded        recordQueue    // callbacks that wait for the journal
 	journal         Journal
-	random          *rand.ChaCha8
-	prober          *probe.Prober
-
-	environment config.Variables // environment that programs inherit
-	rng         *rand.Rand
 
 	config       *config.Config
 	configNumber uint64 // number of config in the journal
@@ -120,7 +107,6 @@ type Supervisor struct {
 	loggers      int32           // instances that are loggers
 	unkillable   int             // instances with a process that survived SIGKILL
 
-	startedAt time.Duration
 	// All programs that start by themselves were spawned once, or maxReadyDelay has passed
 	ready         bool
 	readyBy       *loop.Timer // fires after maxReadyDelay
@@ -146,17 +132,9 @@ type Supervisor struct {
 
 // New returns a supervisor that has started nothing yet.
 func New(o Options) *Supervisor {
-	random := rand.NewChaCha8(o.Seed)
 	s := &Supervisor{
-		options: o,
-		loop:    o.Loop,
-		scope:   o.Loop.Root().Child(),
-		host:    o.Host,
-		store:   o.Store,
-		log:     o.Log,
-		notify:  o.Notify,
-
-		environment: config.Inherited(o.Environment),
+		platform: newPlatform(o),
+		notify:   o.Notify,
 
 		keeper:    o.Keeper,
 		journal:   o.Journal,
@@ -166,8 +144,6 @@ func New(o Options) *Supervisor {
 
 		savedSchedules: map[string]schedule.State{},
 
-		random:        random,
-		rng:           rand.New(random),
 		config:        o.Config,
 		byName:        map[string]*instance{},
 		graph:         deps.New(graphOwner{}),
@@ -175,9 +151,7 @@ func New(o Options) *Supervisor {
 		scales:        map[string]scale{},
 		byPid:         map[int]owner{},
 		adoptedByPid:  map[int]*adoptedProcess{},
-		startedAt:     o.Loop.Now(),
 	}
-	s.prober = probe.New(o.Loop, maxConcurrentChecks, random.Uint64())
 	s.store.OnFirstOutput(s.recordFirstOutput)
 	s.store.BeforeFirstOutput(s.saveOutputStart)
 	s.store.OnDropped(s.onDropped)
@@ -189,9 +163,6 @@ func New(o Options) *Supervisor {
 	}
 	if s.journal == nil {
 		s.journal = noopJournal{}
-	}
-	if s.options.Archive == nil {
-		s.options.Archive = (*config.Config).Archive
 	}
 	s.fdStore.names = map[int32]uint64{}
 	s.record(eventlog.Event{Kind: eventlog.Superd, State: eventlog.Started, Pid: s.options.Pid})
@@ -267,13 +238,6 @@ func (s *Supervisor) atRest(in *instance) {
 	}
 	s.endIfAllEnded()
 	s.continueShutdown()
-}
-
-// newInvocationID returns 128 random bits in hexadecimal.
-func (s *Supervisor) newInvocationID() string {
-	var id [16]byte
-	s.random.Read(id[:])
-	return hex.EncodeToString(id[:])
 }
 
 // LogState writes the state of all instances to superd's log.
