@@ -40,8 +40,8 @@ func (in *instance) change(c *config.Change) {
 	}
 	// The current run continues; the next one uses the new definition
 	runContinues := restarts && in.run != nil && before.Scheduled() && program.Scheduled()
-	in.sup.outputs += fifosOf(program) - fifosOf(before)
-	in.sup.loggers += one(program.LoggerOf != "") - one(before.LoggerOf != "")
+	in.sup.registry.outputs += fifosOf(program) - fifosOf(before)
+	in.sup.registry.loggers += one(program.LoggerOf != "") - one(before.LoggerOf != "")
 	in.program, m.program = program, program
 	m.runPending = m.runPending && before.Scheduled() // it has no meaning without a schedule
 	m.outdated = m.outdated || restarts && in.run != nil

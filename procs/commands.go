@@ -125,7 +125,7 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 		for _, in := range slices.Concat(selected, dependents) {
 			in.dropWaiters(&outcomes)
 			// The replacement has the waiters by now
-			if next := s.byName[in.name]; next != nil {
+			if next := s.registry.byName[in.name]; next != nil {
 				next.dropWaiters(&outcomes)
 			}
 		}

@@ -13,11 +13,11 @@ import (
 
 // conflictOf returns an instance that must be removed before in may start; nil if there is none.
 func (s *Supervisor) conflictOf(in *instance) *instance {
-	if other := s.byName[programOf(in.name)]; other != nil && other != in {
+	if other := s.registry.byName[programOf(in.name)]; other != nil && other != in {
 		return other
 	}
 	if !numbered(in.name) {
-		for _, other := range s.instancesOf(in.program.Name) {
+		for _, other := range s.registry.of(in.program.Name) {
 			if other != in {
 				return other
 			}

@@ -29,14 +29,14 @@ func BenchmarkConflicts(b *testing.B) {
 				b.StopTimer()
 				v, s := quickSupervisor(before)
 				s.Start(func() {})
-				for s.counts[Running] < n && v.Step() {
+				for s.registry.counts[Running] < n && v.Step() {
 				}
 				b.StartTimer()
 				s.compareAndApply(after)
-				for (s.counts[Running] < n || len(s.instances) > n) && v.Step() {
+				for (s.registry.counts[Running] < n || len(s.registry.instances) > n) && v.Step() {
 				}
-				if s.counts[Running] != n {
-					b.Fatal(s.counts)
+				if s.registry.counts[Running] != n {
+					b.Fatal(s.registry.counts)
 				}
 			}
 		})

@@ -34,7 +34,7 @@ type eviction struct {
 // the remaining ones are unkillable. If a program's kill_mode spares processes, evict ends none,
 // since they may be unattributed now.
 func (s *Supervisor) evict(done func()) {
-	for _, in := range s.instances {
+	for _, in := range s.registry.instances {
 		if mode := in.program.KillMode; mode == config.KillProcess || mode == config.KillGroup {
 			done()
 			return

@@ -73,7 +73,7 @@ func (s *Supervisor) firstFailureStatus() int {
 // firstFailed returns the instance that failed first, among those that stay failed; nil if there is
 // none.
 func (s *Supervisor) firstFailed() (first *instance) {
-	for _, in := range s.instances {
+	for _, in := range s.registry.instances {
 		if in.machine.state == Failed && in.restartTimer == nil && (first == nil || in.sinceAt < first.sinceAt) {
 			first = in
 		}
@@ -85,10 +85,10 @@ func (s *Supervisor) firstFailed() (first *instance) {
 // counts as ended if its blocker is down. Before the first start nothing has ended. A retiring
 // instance counts as live, as it may block another one.
 func (s *Supervisor) allEnded() bool {
-	if !s.anyStarted || s.counts[Stopped]+s.counts[Exited]+s.counts[Failed]+s.counts[Waiting] < len(s.instances)-int(s.loggers) || len(s.reconcileQueue) > 0 {
+	if !s.anyStarted || s.registry.atRest()+s.registry.counts[Waiting] < len(s.registry.instances)-int(s.registry.loggers) || len(s.reconcileQueue) > 0 {
 		return false
 	}
-	return !slices.ContainsFunc(s.instances, func(in *instance) bool {
+	return !slices.ContainsFunc(s.registry.instances, func(in *instance) bool {
 		if in.isLogger() {
 			return false // the shutdown ends it
 		}

@@ -34,12 +34,12 @@ func programNamed(name string, change func(*config.Program)) *config.Program {
 
 // mainOf returns the main process of an instance.
 func (h *history) mainOf(name string) *simProcess {
-	return h.sup.byName[name].run.process.(*simHandle).p
+	return h.sup.registry.byName[name].run.process.(*simHandle).p
 }
 
 // hookOf returns the current hook of an instance.
 func (h *history) hookOf(name string) *simProcess {
-	return h.sup.byName[name].run.hook.process.(*simHandle).p
+	return h.sup.registry.byName[name].run.hook.process.(*simHandle).p
 }
 
 func (h *history) mustCommand(t *testing.T, op Op, name string) {
@@ -68,7 +68,7 @@ func TestCancel(t *testing.T) {
 		start("cancelled client")()
 	}
 	h.v.RunFor(time.Second)
-	if n := len(h.sup.byName["web"].waiters); n != 1 {
+	if n := len(h.sup.registry.byName["web"].waiters); n != 1 {
 		t.Errorf("%d clients wait, want 1", n)
 	}
 	h.mainOf("web").notify(notify.Message{Ready: true})
@@ -110,7 +110,7 @@ func TestEssentialBeforeShutdown(t *testing.T) {
 		programNamed("main", func(p *config.Program) { p.Essential, p.Restart = true, config.RestartNever }),
 	}})
 	main := h.mainOf("main")
-	in := h.sup.byName["main"]
+	in := h.sup.registry.byName["main"]
 	main.end(pidfd.Exit{Known: true, Code: 3})
 	for in.machine.state != Failed {
 		h.v.Step()
@@ -147,7 +147,7 @@ func TestAllExited(t *testing.T) {
 			h.mainOf("job").end(exitZero)
 			h.mainOf("web").end(exitThree)
 			h.v.RunFor(20 * time.Millisecond)
-			if state := h.sup.byName["web"].machine.state; state != Backoff {
+			if state := h.sup.registry.byName["web"].machine.state; state != Backoff {
 				t.Fatalf("web is %v, want backoff", state)
 			}
 			h.mustCommand(t, OpStop, "web")
@@ -155,7 +155,7 @@ func TestAllExited(t *testing.T) {
 		{"the last one is restarted", conf(web), func(t *testing.T, h *history) { h.mustCommand(t, OpRestart, "web") }, false, 0},
 		{"the last one is stopped and started", conf(web), func(t *testing.T, h *history) {
 			h.mustCommand(t, OpStop, "web")
-			for h.sup.byName["web"].machine.state != Stopped {
+			for h.sup.registry.byName["web"].machine.state != Stopped {
 				h.v.Step()
 			}
 			h.mustCommand(t, OpStart, "web")
@@ -168,7 +168,7 @@ func TestAllExited(t *testing.T) {
 		{"the last one is replaced", conf(web, job), func(t *testing.T, h *history) {
 			h.mainOf("job").end(exitZero)
 			h.v.RunFor(time.Second)
-			old := h.sup.byName["web"]
+			old := h.sup.registry.byName["web"]
 			h.sup.compareAndApply(conf(job))
 			h.sup.compareAndApply(conf(web, job))
 			for old.machine.state != Stopped {

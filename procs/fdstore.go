@@ -63,7 +63,7 @@ func (s *Supervisor) reserve(output bool) (name string) {
 	name = strconv.Itoa(int(f.next))
 	room := maxNames - f.bytes - len(name) - 1
 	if !output {
-		room -= s.outputs * len("12345:") // reserved for the output of all programs
+		room -= s.registry.outputs * len("12345:") // reserved for the output of all programs
 	}
 	if room < 0 {
 		if !f.fullLogged {

@@ -139,7 +139,7 @@ func TestGoldenRecords(t *testing.T) {
 
 	var b strings.Builder
 	states := map[State]bool{}
-	for _, in := range h.sup.instances {
+	for _, in := range h.sup.registry.instances {
 		states[in.machine.state] = true
 		b.WriteString(recordText(t, instanceKey(in.name), in.saved()))
 	}
@@ -158,7 +158,7 @@ func TestGoldenRecords(t *testing.T) {
 	h.sup.Shutdown("SIGTERM")
 	h.v.RunFor(time.Millisecond)
 	b.WriteString(recordText(t, superdKey, h.sup.savedSelf()))
-	b.WriteString(recordText(t, instanceKey("web@1"), h.sup.byName["web@1"].saved()))
+	b.WriteString(recordText(t, instanceKey("web@1"), h.sup.registry.byName["web@1"].saved()))
 	golden.Check(t, "journal.txt", b.String())
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

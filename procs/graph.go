@@ -124,7 +124,7 @@ func (in *instance) relink() {
 // rebuildGraph rebuilds the graph after a change of the active configuration.
 func (s *Supervisor) rebuildGraph() {
 	s.graph.Clear()
-	for _, in := range s.instances {
+	for _, in := range s.registry.instances {
 		in.addToGraph()
 	}
 }

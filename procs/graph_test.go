@@ -38,7 +38,7 @@ func TestLongWaitChainIsShortened(t *testing.T) {
 	s.Start(func() {})
 	s.Command(OpStop, []string{"p000000"}, false, func([]CommandResult) {})
 	runFor(v, time.Second)
-	last := s.instances[len(s.instances)-1]
+	last := s.registry.instances[len(s.registry.instances)-1]
 	if last.machine.state != Waiting {
 		t.Fatalf("%s is %s, want it waiting", last.name, last.machine.state)
 	}
@@ -84,16 +84,16 @@ func TestOrderingHoldsForSimultaneousStarts(t *testing.T) {
 			v, s := quickSupervisor(tt.base)
 			s.Start(func() {})
 			tt.ask(t, s)
-			for app := s.byName["app"]; app.machine.state != Spawning; {
+			for app := s.registry.byName["app"]; app.machine.state != Spawning; {
 				if !v.Step() {
 					t.Fatalf("app is %s: %s", app.machine.state, app.reason())
 				}
 			}
-			if web := s.byName["web"].machine.state; web != Running {
+			if web := s.registry.byName["web"].machine.state; web != Running {
 				t.Errorf("app is being started while web is %s", web)
 			}
 			runFor(v, time.Second)
-			if s.counts[Running] != len(s.instances) {
+			if s.registry.counts[Running] != len(s.registry.instances) {
 				t.Errorf("%s; want all running", s.summary())
 			}
 		})
@@ -116,16 +116,16 @@ func TestReloadReversesDependency(t *testing.T) {
 	s.compareAndApply(namedPrograms(func(*config.Program) {}, "web"))
 	s.compareAndApply(namedPrograms(requires("db", "web"), "db", "web"))
 	runFor(v, time.Second)
-	if s.counts[Running] != 2 || len(s.instances) != 2 {
+	if s.registry.counts[Running] != 2 || len(s.registry.instances) != 2 {
 		t.Errorf("%s; want both running", s.summary())
 	}
-	if s.byName["db"].node.HasDependents() {
+	if s.registry.byName["db"].node.HasDependents() {
 		t.Error("db has dependents; want none")
 	}
 	s.compareAndApply(namedPrograms(func(*config.Program) {}, "web"))
 	runFor(v, 10*time.Second)
-	if s.graph.Len() != 1 || len(s.instances) != 1 {
-		t.Errorf("%d nodes, %d instances; want those of web alone", s.graph.Len(), len(s.instances))
+	if s.graph.Len() != 1 || len(s.registry.instances) != 1 {
+		t.Errorf("%d nodes, %d instances; want those of web alone", s.graph.Len(), len(s.registry.instances))
 	}
 }
 
@@ -151,7 +151,7 @@ func TestOrderingWaitsForStartingReplicas(t *testing.T) {
 	if answer != nil {
 		t.Errorf("answered %+v while db@2 is starting", answer)
 	}
-	if reason, want := h.sup.byName["web"].reason(), "waits for db@2, which is starting"; reason != want {
+	if reason, want := h.sup.registry.byName["web"].reason(), "waits for db@2, which is starting"; reason != want {
 		t.Errorf("reason %q, want %q", reason, want)
 	}
 	h.mainOf("db@2").notify(notify.Message{Ready: true})

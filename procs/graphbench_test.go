@@ -147,10 +147,10 @@ func BenchmarkOrder(b *testing.B) {
 					v, s := quickSupervisor(c)
 					ended := false
 					s.Start(func() { ended = true })
-					for s.counts[Running] < n && v.Step() {
+					for s.registry.counts[Running] < n && v.Step() {
 					}
-					if s.counts[Running] < n {
-						b.Fatalf("%d of %d run", s.counts[Running], n)
+					if s.registry.counts[Running] < n {
+						b.Fatalf("%d of %d run", s.registry.counts[Running], n)
 					}
 					s.Shutdown("the benchmark")
 					for !ended && v.Step() {

@@ -58,6 +58,7 @@ type instance struct {
 	logDefinition *config.Program
 
 	index         int32 // its index in its program's node
+	counted       State // the registry counts it in this state
 	hungWorkers   int32 // cancelled workers that have not returned
 	treeRecovered bool  // an earlier superd created the tree
 	enqueued      bool  // it is in the reconcile queue
@@ -103,9 +104,6 @@ func (s *Supervisor) newInstance(name string, program, runProgram *config.Progra
 	}
 	in.machine.node = &in.node
 	in.scope.Open(s.scope)
-	s.counts[Stopped]++
-	s.outputs += fifosOf(program)
-	s.loggers += one(in.isLogger())
 	o := s.logOptions(name, program)
 	if runProgram != program { // the output of the run stays in the same files
 		o = duringRun(s.logOptions(name, runProgram), o)
@@ -181,8 +179,7 @@ func (in *instance) do(step func() []Effect) {
 		in.perform(effect)
 	}
 	after := in.machine.state
-	in.sup.counts[before]--
-	in.sup.counts[after]++
+	in.sup.registry.setState(in)
 	if r := in.run; r != nil && r.readiness != nil && after != Starting {
 		r.readiness.end()
 	}

@@ -65,7 +65,7 @@ func (in *instance) endInput() {
 			in.closeInput()
 		}
 	}
-	for _, of := range in.sup.instances {
+	for _, of := range in.sup.registry.instances {
 		if of.program.Name == in.program.LoggerOf {
 			remaining++
 			of.collector.Drained(written)

@@ -33,7 +33,7 @@ func TestMemoryOfQuietPrograms(t *testing.T) {
 	v, s := quickSupervisor(c)
 	s.Start(func() {})
 	v.RunFor(time.Minute)
-	if n := s.counts[Running]; n != programs {
+	if n := s.registry.counts[Running]; n != programs {
 		t.Fatalf("%d programs run, want %d", n, programs)
 	}
 	all := liveHeap() - before

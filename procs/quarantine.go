@@ -17,9 +17,8 @@ type quarantine struct {
 // setQuarantine prevents the start of the instance while these processes live.
 func (in *instance) setQuarantine(leftovers []host.Leftover) {
 	m := &in.machine
-	in.sup.counts[m.state]--
 	m.state = Stopped
-	in.sup.counts[m.state]++
+	in.sup.registry.setState(in)
 	m.stateReason = Reason{ReasonQuarantined, fmt.Sprintf("%s is alive; a predecessor "+
 		"started it for this program, but superd can't identify its run; `superd ctl stop %s` ends it", host.LeftoverText(leftovers), in.name)}
 	in.quarantine = &quarantine{round: in.scope.Child()}

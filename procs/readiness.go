@@ -154,7 +154,7 @@ func awaitsLine(p *config.Program) bool { return p.Ready != nil && p.Ready.Line 
 // goroutine.
 func (s *Supervisor) saveOutputStart(at logs.RunStart, saved func()) {
 	s.scope.Post(func() {
-		if in := s.byName[at.Instance]; in != nil && in.run != nil && in.run.invocationID == at.Run {
+		if in := s.registry.byName[at.Instance]; in != nil && in.run != nil && in.run.invocationID == at.Run {
 			in.run.ownNotifyState().outputStart[at.Stream] = at.At.String()
 			in.save()
 		}

@@ -173,7 +173,7 @@ func (r *run) saved(in *instance) *savedRun {
 
 // saveDrops records the output that the collector has dropped, until no more is dropped.
 func (s *Supervisor) saveDrops(c *logs.Collector) {
-	in := s.byName[c.Name()]
+	in := s.registry.byName[c.Name()]
 	if in == nil || &in.collector != c {
 		return
 	}
@@ -284,7 +284,7 @@ func (s *Supervisor) savedSelf() *savedSuperd {
 func (s *Supervisor) saveEnd() {
 	s.ended = true
 	s.leavesRecords = false
-	for _, in := range s.instances {
+	for _, in := range s.registry.instances {
 		if state := in.schedule.state(); state != nil {
 			s.leavesRecords = true
 			s.queue(scheduleKey(in.name), state)

@@ -105,7 +105,7 @@ func (s *Supervisor) Adopt() error {
 // while it removed them, or the journal does not have their instance. It precedes the first start.
 func (s *Supervisor) removeOldNames() {
 	var keep []string
-	for _, in := range s.instances {
+	for _, in := range s.registry.instances {
 		keep = append(keep, in.runtimePaths()...)
 	}
 	s.host.RemoveOtherNames([]string{s.options.FIFODir, s.options.NotifyDir}, keep)
@@ -154,12 +154,10 @@ func (s *Supervisor) mergeRecords(r *Snapshot) []*recoveredInstance {
 		in.retiring = v.Removed || unknown
 		in.restore(v)
 		in.publish()
-		s.byName[name] = in
-		s.instances = append(s.instances, in)
+		s.registry.add(in)
 		all = append(all, &recoveredInstance{in: in, saved: v, incomplete: v != r.instances[name]})
 	}
-	slices.SortFunc(s.instances, compareInstances)
-	for _, in := range s.instances {
+	for _, in := range s.registry.instances {
 		in.findConflict()
 	}
 	return all
@@ -177,9 +175,7 @@ func (v *savedInstance) runDefinition(own *config.Program) *config.Program {
 // restore sets the state of the machine and the instance, without processes.
 func (in *instance) restore(v *savedInstance) {
 	m := &in.machine
-	in.sup.counts[m.state]--
 	m.state, _ = nameOf[State](stateNames[:], v.State)
-	in.sup.counts[m.state]++
 	m.outcome, _ = nameOf[Event](outcomeNames[:], v.Outcome)
 	m.desired, m.restartPending, m.failureReason = v.Desired.target(), v.RestartPending, v.FailureReason.reason()
 	m.notStarted, m.resourceShortage, m.failed = v.NotStarted, v.ResourceShortage, v.Failed

@@ -145,7 +145,7 @@ func (s *Supervisor) reload() {
 
 // addOutdated adds to diff the programs whose env file has changed since they were started.
 func (s *Supervisor) addOutdated(diff *config.Diff, next *config.Config) {
-	for _, in := range s.instances {
+	for _, in := range s.registry.instances {
 		if c := diff.Of(in.program.Name); in.outdated(next) && c.Key("env_file") == nil {
 			c.Keys = append(c.Keys, config.KeyChange{Key: "env_file", What: "has other variables than at the start of " + in.name, Restart: true})
 			c.Kind = config.RestartNeeded
@@ -250,7 +250,7 @@ func (s *Supervisor) applyDiff(diff config.Diff) {
 		switch c := &diff.Programs[i]; c.Kind {
 		case config.ProgramRemoved:
 			s.dropScale(c.Name)
-			for _, in := range slices.Clone(s.instancesOf(c.Name)) {
+			for _, in := range slices.Clone(s.registry.of(c.Name)) {
 				in.retire(actor(ActorRemoval))
 			}
 		case config.AppliedLive, config.RestartNeeded:
@@ -265,7 +265,7 @@ func (s *Supervisor) applyDiff(diff config.Diff) {
 	for i := range diff.Programs {
 		switch c := &diff.Programs[i]; c.Kind {
 		case config.AppliedLive, config.RestartNeeded:
-			for _, in := range slices.Clone(s.instancesOf(c.Name)) {
+			for _, in := range slices.Clone(s.registry.of(c.Name)) {
 				if !in.retiring {
 					in.change(c)
 				}

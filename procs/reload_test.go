@@ -273,7 +273,7 @@ func TestAppliedLive(t *testing.T) {
 			})
 			h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{program}})
 			h.v.RunFor(time.Second)
-			in := h.sup.byName["web"]
+			in := h.sup.registry.byName["web"]
 			if in.run != nil {
 				h.mainOf("web").ignoresStop = true
 			}
@@ -298,7 +298,7 @@ func untilInHook(t *testing.T, h *history) {
 	h.kernel.mix.hookTime = time.Hour
 	h.mainOf("web").end(exitThree)
 	h.v.RunFor(10 * time.Millisecond)
-	if in := h.sup.byName["web"]; in.machine.state != TearingDown || in.run.hook == nil {
+	if in := h.sup.registry.byName["web"]; in.machine.state != TearingDown || in.run.hook == nil {
 		t.Fatalf("web is %v, want it in its hook", stateNames[in.machine.state])
 	}
 	h.v.Root().After(time.Millisecond, func() { h.hookOf("web").end(exitZero) })
@@ -323,7 +323,7 @@ func TestReloadRetiresBeforeItStarts(t *testing.T) {
 	app := programNamed("app", func(p *config.Program) { p.Requires = []string{"db"} })
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{db(1)}})
 	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{app, db(2)}})
-	in := h.sup.byName["app"]
+	in := h.sup.registry.byName["app"]
 	if in.machine.state != Waiting {
 		t.Errorf("app is %v right after the reload, want waiting", in.machine.state)
 	}
@@ -373,8 +373,8 @@ func TestReloadHangs(t *testing.T) {
 	over()
 	reload("the last")
 	over()
-	if err, ok := results["the last"]; !ok || err != nil || h.sup.byName["db"] == nil {
-		t.Errorf("the last got %v, %v; db is %v", err, ok, h.sup.byName["db"])
+	if err, ok := results["the last"]; !ok || err != nil || h.sup.registry.byName["db"] == nil {
+		t.Errorf("the last got %v, %v; db is %v", err, ok, h.sup.registry.byName["db"])
 	}
 }
 
@@ -408,12 +408,12 @@ func TestReloadWithoutChange(t *testing.T) {
 	web := programNamed("web", nil)
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{web}})
 	h.v.RunFor(time.Minute)
-	before, run, number := len(h.journal.queue), h.sup.byName["web"].run, h.sup.configNumber
+	before, run, number := len(h.journal.queue), h.sup.registry.byName["web"].run, h.sup.configNumber
 	turns := h.v.Turns()
 	same := *web
 	same.File, same.Line = "elsewhere.toml", 7
 	report := h.sup.compareAndApply(&config.Config{Path: "elsewhere.toml", Programs: []*config.Program{&same}})
-	if report.Differs() || len(h.journal.queue) != before || h.sup.byName["web"].run != run || h.sup.configNumber != number {
+	if report.Differs() || len(h.journal.queue) != before || h.sup.registry.byName["web"].run != run || h.sup.configNumber != number {
 		t.Errorf("the reload has changed something: %+v, %d records queued", report, len(h.journal.queue)-before)
 	}
 	h.v.RunFor(time.Hour)
@@ -445,7 +445,7 @@ func TestChangedEnvFile(t *testing.T) {
 	}
 	h, _ := newFaultFree(1, loaded())
 	h.v.RunFor(time.Minute)
-	in := h.sup.byName["web"]
+	in := h.sup.registry.byName["web"]
 	first := h.sup.config
 	in.run.envSum, _ = first.EnvFileSum(in.program)
 	kinds := func(next *config.Config) (kinds []config.ChangeKind) {

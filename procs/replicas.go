@@ -2,7 +2,6 @@ package procs
 
 import (
 	"slices"
-	"sort"
 	"strings"
 
 	"superd/config"
@@ -10,7 +9,7 @@ import (
 
 // removeSurplus retires the instances that the program does not have any more.
 func (s *Supervisor) removeSurplus(program *config.Program) {
-	for _, in := range slices.Clone(s.instancesOf(program.Name)) {
+	for _, in := range slices.Clone(s.registry.of(program.Name)) {
 		if !s.configured(program, in.name) {
 			in.retire(actor(ActorRemoval))
 		}
@@ -21,21 +20,10 @@ func (s *Supervisor) removeSurplus(program *config.Program) {
 // state; nil: that of the configuration.
 func (s *Supervisor) createMissing(program *config.Program, desired *target) {
 	for _, name := range s.namesOf(program) {
-		if in := s.byName[name]; in == nil || in.retiring {
+		if in := s.registry.byName[name]; in == nil || in.retiring {
 			s.create(name, program, desired)
 		}
 	}
-}
-
-// instancesOf returns the instances of a program in order, including those being removed. The
-// result is a subslice of s.instances.
-func (s *Supervisor) instancesOf(program string) []*instance {
-	from := sort.Search(len(s.instances), func(i int) bool { return s.instances[i].program.Name >= program })
-	to := from
-	for to < len(s.instances) && s.instances[to].program.Name == program {
-		to++
-	}
-	return s.instances[from:to]
 }
 
 // programOf returns the name of the program of an instance.
@@ -47,7 +35,7 @@ func programOf(instance string) string {
 // create adds an instance, or makes it the replacement of one with its name that is being removed.
 // desired is as for createMissing.
 func (s *Supervisor) create(name string, program *config.Program, desired *target) {
-	old := s.byName[name]
+	old := s.registry.byName[name]
 	if old == nil {
 		s.startNew(s.add(name, program), desired)
 		return
@@ -112,14 +100,8 @@ func (s *Supervisor) beginRemoval(in *instance) {
 
 // remove removes an instance, creates its replacement and unblocks instances that conflict with it.
 func (s *Supervisor) remove(in *instance) {
-	delete(s.byName, in.name)
-	if i, ok := slices.BinarySearchFunc(s.instances, in, compareInstances); ok {
-		s.instances = slices.Delete(s.instances, i, i+1)
-	}
+	s.registry.remove(in)
 	in.claimLogFiles(in.collector.Files(), nil)
-	s.counts[in.machine.state]--
-	s.outputs -= fifosOf(in.program)
-	s.loggers -= one(in.isLogger())
 	s.queue(instanceKey(in.name), nil)
 	for _, kept := range in.fifoNames {
 		s.releaseFD(kept.String())

@@ -79,7 +79,7 @@ func TestProcessOfAddedProgramIsAdopted(t *testing.T) {
 		startKey("web", 1): json.RawMessage(`{"run":"a","config":2,"process":{"pid":2,"start":1}}`),
 	}})
 	h.v.RunFor(time.Minute)
-	if in := h.sup.byName["web"]; in.machine.state != Running || in.pid() != 2 {
+	if in := h.sup.registry.byName["web"]; in.machine.state != Running || in.pid() != 2 {
 		t.Errorf("web is %v with pid %d, want running with pid 2, as before", in.machine.state, in.pid())
 	}
 }
@@ -103,7 +103,7 @@ func TestRecoveredRunKeepsLogAndLimits(t *testing.T) {
 	h.v.RunFor(61 * time.Minute)
 	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{scheduled("/new.log", config.LogJSON, 3)}})
 	h.v.RunFor(time.Second)
-	if in := h.sup.byName["web"]; in.run == nil || in.run.program == in.program {
+	if in := h.sup.registry.byName["web"]; in.run == nil || in.run.program == in.program {
 		t.Fatalf("web is %v, want running by its first definition", in.machine.state)
 	}
 	state, _ := h.journal.end()
@@ -114,7 +114,7 @@ func TestRecoveredRunKeepsLogAndLimits(t *testing.T) {
 	h.journal.values = values
 	h.configs = h.configs[:len(h.configs):len(h.configs)]
 	kernel := h.adoptFrom(t, state)
-	if path := h.sup.byName["web"].collector.Path(); path != "/old.log" {
+	if path := h.sup.registry.byName["web"].collector.Path(); path != "/old.log" {
 		t.Errorf("its log is %s, want /old.log", path)
 	}
 	if tasks := *kernel.all[0].Program.Limits.Tasks; tasks != 500 {
@@ -140,7 +140,7 @@ func TestStartInNoConfiguration(t *testing.T) {
 				instanceKey("web"): json.RawMessage(record),
 			}})
 			h.v.RunFor(time.Minute)
-			if in := h.sup.byName["web"]; in != nil || h.kernel.mainsStarted["web"] != 0 || h.err != nil {
+			if in := h.sup.registry.byName["web"]; in != nil || h.kernel.mainsStarted["web"] != 0 || h.err != nil {
 				t.Errorf("web exists: %v, started %d times, %v; want it removed", in != nil, h.kernel.mainsStarted["web"], h.err)
 			}
 		})
@@ -162,7 +162,7 @@ func TestProgramInNoConfigurationIsRetired(t *testing.T) {
 		instanceKey("web"): json.RawMessage(`{"config":2,"state":"running","outcome":"retry","desired":{"up":true},"run":{"id":"a","main":{"pid":2,"start":1}}}`),
 	}})
 	h.v.RunFor(time.Minute)
-	if in := h.sup.byName["web"]; in != nil {
+	if in := h.sup.registry.byName["web"]; in != nil {
 		t.Errorf("web is %s, want it removed: the active configuration does not have it", stateNames[in.machine.state])
 	}
 }
@@ -205,7 +205,7 @@ func TestUnrecordedProcessIsAdopted(t *testing.T) {
 				instanceKey("web"): json.RawMessage(`{"config":1,"state":"failed","outcome":"failed","desired":{"up":true}}`),
 			}})
 			h.v.RunFor(time.Minute)
-			if in := h.sup.byName["web"]; in.machine.state != Running || in.pid() != 2 || h.err != nil {
+			if in := h.sup.registry.byName["web"]; in.machine.state != Running || in.pid() != 2 || h.err != nil {
 				t.Errorf("web is %s with pid %d, %v; want it running with pid 2", stateNames[in.machine.state], in.pid(), h.err)
 			}
 		})
@@ -242,7 +242,7 @@ func TestLostActor(t *testing.T) {
 				values[key] = json.RawMessage(record)
 			}
 			h.adoptFrom(t, &journal.State{Existed: true, MissingBytes: 1, Values: values})
-			in := h.sup.byName["web"]
+			in := h.sup.registry.byName["web"]
 			if m := &in.machine; m.stateReason != tt.want || m.startReason != runs || m.desired.by != actor(ActorOther) || in.pid() != 2 {
 				t.Errorf("pid %d: %q, %q, by %q; want pid 2, %q, %q, by an unknown actor", in.pid(), m.stateReason, m.startReason, m.desired.by, tt.want, runs)
 			}

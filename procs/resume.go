@@ -325,9 +325,8 @@ func (a *recoveredInstance) resumeUnrecordedExit(r *run) {
 	if r.startedAt == 0 {
 		r.startedAt = now
 	}
-	in.sup.counts[m.state]--
 	m.exited(now, pidfd.Exit{}, now-r.startedAt, r.stable(now), Reason{}, true)
-	in.sup.counts[m.state]++
+	in.sup.registry.setState(in)
 	a.resumeHook(in.postStop(r), a.saved.Run.Hook)
 	in.save()
 }
@@ -350,14 +349,14 @@ func (in *instance) resumeRetirement() {
 func (s *Supervisor) startMissing() {
 	r := s.options.Snapshot
 	if r == nil {
-		for _, in := range slices.Clone(s.instances) {
+		for _, in := range slices.Clone(s.registry.instances) {
 			s.autostart(in)
 		}
 		return
 	}
 	for _, program := range s.config.Programs {
 		for _, name := range s.namesOf(program) {
-			switch in := s.byName[name]; {
+			switch in := s.registry.byName[name]; {
 			case in != nil:
 			case !r.Incomplete || r.Clean && !program.KillMode.KillsTree():
 				s.create(name, program, s.desiredFor(program.Name))
@@ -374,7 +373,7 @@ func (s *Supervisor) startMissing() {
 		s.applyWithoutExitPolicy(next, config.Compare(s.config, next))
 	}
 	s.removeAllSurplus()
-	for _, in := range slices.Clone(s.instances) {
+	for _, in := range slices.Clone(s.registry.instances) {
 		if in.staysDown() {
 			s.checkExitPolicy(in) // the predecessor may have missed it
 		}
@@ -419,7 +418,7 @@ func (s *Supervisor) resumeShutdown() {
 // undoShutdown restores the desired states before a shutdown that is not resumed.
 func (s *Supervisor) undoShutdown() {
 	undone := false
-	for _, in := range slices.Clone(s.instances) {
+	for _, in := range slices.Clone(s.registry.instances) {
 		m := &in.machine
 		if m.desired.by.Kind != ActorShutdown || m.desiredBeforeShutdown == nil || in.retiring {
 			continue
@@ -446,7 +445,7 @@ func (s *Supervisor) logStoppedByOperator() {
 		return
 	}
 	var names []string
-	for _, in := range s.instances {
+	for _, in := range s.registry.instances {
 		if m := &in.machine; !m.desired.up && m.desired.by.is(ActorOperator) && !in.retiring {
 			names = append(names, in.name)
 		}

@@ -13,7 +13,7 @@ func TestRestartRolling(t *testing.T) {
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{web, programNamed("zero", func(p *config.Program) { p.Replicas = 0 })}})
 	h.v.RunFor(time.Minute)
 	before := map[string]string{}
-	for _, in := range h.sup.instances {
+	for _, in := range h.sup.registry.instances {
 		before[in.name] = in.run.invocationID
 	}
 	roll := func(names ...string) (all []CommandResult) {
@@ -28,7 +28,7 @@ func TestRestartRolling(t *testing.T) {
 			}
 			h.v.RunFor(time.Millisecond)
 			down := 0
-			for _, in := range h.sup.instances {
+			for _, in := range h.sup.registry.instances {
 				if in.machine.state != Running {
 					down++
 				}
@@ -45,7 +45,7 @@ func TestRestartRolling(t *testing.T) {
 		t.Errorf("outcomes %+v, want that zero has no instances, and three more", all)
 	}
 	for _, o := range all[1:] {
-		if in := h.sup.byName[o.Name]; !o.OK || in.machine.state != Running || in.run.invocationID == before[o.Name] {
+		if in := h.sup.registry.byName[o.Name]; !o.OK || in.machine.state != Running || in.run.invocationID == before[o.Name] {
 			t.Errorf("%+v: run %s, %s before", o, in.run.invocationID, before[o.Name])
 		}
 	}

@@ -63,7 +63,7 @@ func (s *Supervisor) configured(program *config.Program, instance string) bool {
 // configuration.
 func (s *Supervisor) desiredFor(program string) *target {
 	var stopped *target
-	for _, in := range s.instancesOf(program) {
+	for _, in := range s.registry.of(program) {
 		switch desired := in.desired(); {
 		case in.retiring && in.replacement == nil:
 		case desired.up:
@@ -208,7 +208,7 @@ func (s *Supervisor) scale(program *config.Program, replicas int, result *ScaleR
 		s.queue(scaleKey(program.Name), scaled)
 	}
 	var affected []*instance
-	for _, in := range slices.Clone(s.instancesOf(program.Name)) {
+	for _, in := range slices.Clone(s.registry.of(program.Name)) {
 		if !s.configured(program, in.name) {
 			if !in.retiring || in.replacement != nil {
 				affected = append(affected, in)
@@ -217,9 +217,9 @@ func (s *Supervisor) scale(program *config.Program, replicas int, result *ScaleR
 		}
 	}
 	for _, name := range s.namesOf(program) {
-		if in := s.byName[name]; in == nil || in.retiring {
+		if in := s.registry.byName[name]; in == nil || in.retiring {
 			s.create(name, program, desired)
-			if in := s.byName[name]; in != nil {
+			if in := s.registry.byName[name]; in != nil {
 				affected = append(affected, in)
 			}
 		}
@@ -316,7 +316,7 @@ func (s *Supervisor) restoreScales(r *Snapshot) {
 // predecessor may have activated several configurations, of which only two are compared at
 // recovery.
 func (s *Supervisor) removeAllSurplus() {
-	for _, in := range slices.Clone(s.instances) {
+	for _, in := range slices.Clone(s.registry.instances) {
 		switch p := s.config.Program(in.program.Name); {
 		case in.retiring:
 		case p == nil:

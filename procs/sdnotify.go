@@ -24,7 +24,7 @@ func (s *Supervisor) updateNotifier() {
 	case s.onEnd == nil || s.shutdown != nil || s.reloading:
 	case s.ready:
 		s.notify.Status(s.summary())
-	case s.counts[Spawning] == 0 && len(s.reconcileQueue) == 0, !s.readyBy.Active():
+	case s.registry.counts[Spawning] == 0 && len(s.reconcileQueue) == 0, !s.readyBy.Active():
 		s.ready = true
 		s.readyBy.Stop()
 		s.log.Info("ready", "state", s.summary())
@@ -34,12 +34,12 @@ func (s *Supervisor) updateNotifier() {
 
 // summary counts the instances: "3 instances: 2 running, 1 failed".
 func (s *Supervisor) summary() string {
-	text := plural(len(s.instances), "instance")
+	text := plural(len(s.registry.instances), "instance")
 	separator := ": "
 	for _, states := range [][]State{{Running}, {Spawning, Starting}, {Waiting}, {Stopping, StopPending, Killing, TearingDown}, {Backoff}, {Failed}, {Exited}, {Stopped}} {
 		count := 0
 		for _, state := range states {
-			count += s.counts[state]
+			count += s.registry.counts[state]
 		}
 		if count > 0 {
 			text += fmt.Sprintf("%s%d %s", separator, count, states[0])

@@ -44,7 +44,7 @@ func (s *Supervisor) selectInstances(names []string) ([]*instance, error) {
 // an error.
 func (s *Supervisor) selectNames(names []string) (selection, error) {
 	if len(names) == 0 {
-		return selection{instances: s.instances}, nil
+		return selection{instances: s.registry.instances}, nil
 	}
 	found := s.matchNames(names)
 	if len(found.unknown) > 0 {
@@ -90,7 +90,7 @@ func (s *Supervisor) matchNames(names []string) (found selection) {
 	}
 	var program *config.Program // of the previous instance; instances of a program are adjacent
 	all := false                // all instances of program are selected
-	for _, in := range s.instances {
+	for _, in := range s.registry.instances {
 		if in.program != program {
 			program, all = in.program, w.program(in.program)
 		}
@@ -184,7 +184,7 @@ func (s *Supervisor) selectableNames() []string {
 	for _, p := range s.config.Programs {
 		all = append(append(all, p.Name), p.Groups...)
 	}
-	for _, in := range s.instances {
+	for _, in := range s.registry.instances {
 		all = append(append(all, in.name, in.program.Name), in.program.Groups...)
 	}
 	return all

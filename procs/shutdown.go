@@ -91,7 +91,7 @@ func (s *Supervisor) killRemaining(why string) {
 	s.shutdown.hurry = true
 	s.saveSelf()
 	var names []string
-	for _, in := range s.instances {
+	for _, in := range s.registry.instances {
 		if in.run != nil {
 			names = append(names, in.name)
 		}
@@ -104,7 +104,7 @@ func (s *Supervisor) killRemaining(why string) {
 	s.record(because(eventlog.Event{Kind: eventlog.Shutdown},
 		Reason{ReasonShutdownHurried, why + "; killed early: " + killed}))
 	s.Write()
-	for _, in := range s.instances {
+	for _, in := range s.registry.instances {
 		in.hurry()
 	}
 	if e := s.shutdown.eviction; e != nil {
@@ -117,7 +117,7 @@ func (s *Supervisor) killRemaining(why string) {
 func (s *Supervisor) requestAllStops() {
 	underWay := s.requestingStops()
 	var deferred []*instance
-	for _, in := range slices.Clone(s.instances) {
+	for _, in := range slices.Clone(s.registry.instances) {
 		if in.hasEdges() {
 			in.stopForShutdown()
 		} else {
@@ -214,7 +214,7 @@ func (s *Supervisor) continueShutdown() {
 	if s.shutdown == nil || s.requestingStops() || s.shutdown.draining || s.onEnd == nil {
 		return
 	}
-	if s.counts[Stopped]+s.counts[Exited]+s.counts[Failed]+s.unkillable < len(s.instances) {
+	if s.registry.atRest()+s.registry.unkillable < len(s.registry.instances) {
 		return
 	}
 	s.shutdown.draining = true
@@ -236,14 +236,14 @@ func (s *Supervisor) drainAll() {
 			return
 		}
 		ended = true
-		for _, in := range s.instances {
+		for _, in := range s.registry.instances {
 			if _, waits := waiting[in]; waits {
 				s.log.Warn("output not written: "+in.unresponsiveSink(), "instance", in.name, "waited", drainLimit)
 			}
 		}
 		s.end()
 	})
-	for _, in := range s.instances {
+	for _, in := range s.registry.instances {
 		// Closing the collector reports output that is lost
 		if !in.collector.DrainedOrFailed(func(error) { drained(in) }) {
 			waiting[in] = struct{}{}
@@ -267,7 +267,7 @@ func (in *instance) unresponsiveSink() string {
 }
 
 func (s *Supervisor) end() {
-	for _, in := range s.instances {
+	for _, in := range s.registry.instances {
 		if in.unkillable != "" {
 			s.log.Error("process left behind", "instance", in.name, "reason", in.unkillable)
 		}

@@ -11,13 +11,13 @@ func TestShutdownOfMany(t *testing.T) {
 	v, s := quickSupervisor(graphConfig(programs, func(int, int) []int { return nil }))
 	ended := false
 	s.Start(func() { ended = true })
-	for s.counts[Running] < programs {
+	for s.registry.counts[Running] < programs {
 		v.RunFor(1)
 	}
 	s.Shutdown("a test")
 	for requested := maxStopBatch; requested < programs; requested += maxStopBatch {
-		if s.counts[Stopping] != requested || s.counts[Stopped] > 0 {
-			t.Fatalf("%d stop and %d have stopped, want %d and none", s.counts[Stopping], s.counts[Stopped], requested)
+		if s.registry.counts[Stopping] != requested || s.registry.counts[Stopped] > 0 {
+			t.Fatalf("%d stop and %d have stopped, want %d and none", s.registry.counts[Stopping], s.registry.counts[Stopped], requested)
 		}
 		posted := false
 		s.scope.Post(func() { posted = true })
@@ -32,5 +32,5 @@ func TestShutdownOfMany(t *testing.T) {
 		}
 		v.RunFor(1)
 	}
-	t.Errorf("superd has not ended: %d have stopped", s.counts[Stopped])
+	t.Errorf("superd has not ended: %d have stopped", s.registry.counts[Stopped])
 }

@@ -136,7 +136,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	h.kernel.keeper = h.kernel.chance(0.5)
 	h.checksMayHang, h.commandsMayFail = h.kernel.mix.checkHangs > 0, h.kernel.mix.affectsCommands()
 	h.kernel.isRunning = func(instance string) bool {
-		in := h.sup.byName[instance]
+		in := h.sup.registry.byName[instance]
 		return in != nil && in.machine.state == Running
 	}
 	h.kernel.reportExit = func(e host.StoredExit) {
@@ -277,7 +277,7 @@ func (h *history) run() (err error) {
 		}
 	}
 	if h.defect.beforeStart != nil {
-		for _, in := range h.sup.instances {
+		for _, in := range h.sup.registry.instances {
 			h.defect.beforeStart(in)
 		}
 	}
@@ -342,7 +342,7 @@ func (h *history) run() (err error) {
 // changePending reports whether a start, a teardown or the report of an exit is under way.
 func (h *history) changePending() bool {
 	justEnded := func(z *simProcess) bool { return h.v.Now()-h.kernel.endedAt[z.pid] < time.Second }
-	return h.sup.counts[Spawning]+h.sup.counts[TearingDown]+h.kernel.forks > 0 || slices.ContainsFunc(h.kernel.zombies, justEnded)
+	return h.sup.registry.counts[Spawning]+h.sup.registry.counts[TearingDown]+h.kernel.forks > 0 || slices.ContainsFunc(h.kernel.zombies, justEnded)
 }
 
 // runUntilHookEnds runs the history until a hook has ended, but at most 10 seconds. superd does not
@@ -360,7 +360,7 @@ func (h *history) runUntilHookEnds() {
 func (h *history) runUntilStarting() {
 	late := false
 	h.v.Root().After(time.Minute, func() { late = true })
-	for !late && h.sup.counts[Starting] == 0 && h.err == nil && h.v.Step() {
+	for !late && h.sup.registry.counts[Starting] == 0 && h.err == nil && h.v.Step() {
 		h.steps++
 		h.check()
 	}

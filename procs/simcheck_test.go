@@ -61,8 +61,8 @@ func (h *history) check() {
 	h.observeShutdown()
 	h.graph.refresh(h)
 	h.graph.checked = true
-	for i := 0; i < len(h.sup.instances); i++ {
-		in := h.sup.instances[i]
+	for i := 0; i < len(h.sup.registry.instances); i++ {
+		in := h.sup.registry.instances[i]
 		if i == len(h.observed) {
 			h.observed = append(h.observed, observedInstance{})
 		}
@@ -337,7 +337,7 @@ func (h *history) checkWaiters(in *instance) {
 
 // checkRest checks what must hold long after the last fault.
 func (h *history) checkRest() {
-	for _, in := range h.sup.instances {
+	for _, in := range h.sup.registry.instances {
 		if in.isOneShot() && in.machine.state == Running || in.machine.state == Waiting && in.isComing() {
 			h.pending -= len(in.waiters) // these wait for an end that does not come here
 		}
@@ -350,7 +350,7 @@ func (h *history) checkRest() {
 	}
 	for _, p := range h.sup.config.Programs {
 		for _, name := range h.instanceNames(p) {
-			if h.sup.byName[name] == nil && h.sup.shutdown == nil {
+			if h.sup.registry.byName[name] == nil && h.sup.shutdown == nil {
 				h.fail("%s is missing", name)
 			}
 		}
@@ -361,7 +361,7 @@ func (h *history) checkRest() {
 			living++
 		}
 	}
-	for _, in := range h.sup.instances {
+	for _, in := range h.sup.registry.instances {
 		m, p := &in.machine, in.program
 		if definition := h.sup.config.Program(p.Name); definition != nil {
 			p = definition // of the active configuration
@@ -403,7 +403,7 @@ func (h *history) checkRest() {
 		h.fail("%d processes were started, %d reaped, %d are alive", k.spawned, k.reaped, living)
 	}
 	checks := 0
-	for _, in := range h.sup.instances {
+	for _, in := range h.sup.registry.instances {
 		if in.probing() && in.execProbe.check != nil && in.execProbe.check.process != nil {
 			checks++
 		}

@@ -76,7 +76,7 @@ func (h *history) crash() {
 	}
 	resumed := h.kernel.chance(0.7)
 	before := map[string]beforeCrash{}
-	for _, in := range h.sup.instances {
+	for _, in := range h.sup.registry.instances {
 		before[in.name] = in.beforeCrash()
 		// The messages are read, though the journal is full and does not have their effects
 		if in.run != nil && h.journal.failedKeys[instanceKey(in.name)] {
@@ -147,7 +147,7 @@ func (h *history) crash() {
 	for key := range pending {
 		reload = reload || strings.HasPrefix(key, "config/") || strings.HasPrefix(key, scalePrefix)
 	}
-	for _, in := range h.sup.instances {
+	for _, in := range h.sup.registry.instances {
 		was, ok := before[in.name]
 		if r := in.run; r != nil && h.kernel.mains[r.invocationID] != nil {
 			h.kernel.mains[r.invocationID].began = r.startedAt
@@ -265,7 +265,7 @@ func (h *history) resyncModels(before map[string]beforeCrash, pending map[string
 	}
 	p.restSince = 0
 	p.begun = p.begun && (h.sup.anyStarted || !pending[superdKey])
-	for _, in := range h.sup.instances {
+	for _, in := range h.sup.registry.instances {
 		if h.models[in.name] == nil {
 			h.models[in.name] = &model{}
 		}

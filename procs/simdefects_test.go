@@ -85,7 +85,7 @@ var defects = []defect{
 		}
 	}},
 	{name: "a command is not answered when the program is unkillable", onUnkillable: func(h *history, instance string) {
-		in := h.sup.byName[instance]
+		in := h.sup.registry.byName[instance]
 		waiters := in.waiters
 		in.waiters = nil
 		h.v.Post(func() { in.waiters = append(waiters, in.waiters...) })

@@ -233,7 +233,7 @@ func (j *simJournal) queued(key string) bool {
 
 // checkReply checks that the desired state is written when the operator gets the answer.
 func (j *simJournal) checkReply(name string, up bool) {
-	in := j.h.sup.byName[name]
+	in := j.h.sup.registry.byName[name]
 	if in == nil || in.retiring || in.machine.desired != (target{up, actor(ActorOperator)}) {
 		return // the desired state has changed since
 	}

@@ -24,7 +24,7 @@ func (h *history) want(name string, up bool) {
 // command draws one command of the operator.
 func (h *history) command() {
 	switch draw := h.rng.IntN(10); {
-	case len(h.sup.instances) == 0 || draw == 9:
+	case len(h.sup.registry.instances) == 0 || draw == 9:
 		if h.sup.shutdown == nil {
 			h.reload()
 		}
@@ -33,7 +33,7 @@ func (h *history) command() {
 		h.scale()
 		return
 	}
-	name := h.sup.instances[h.rng.IntN(len(h.sup.instances))].name
+	name := h.sup.registry.instances[h.rng.IntN(len(h.sup.registry.instances))].name
 	op := []Op{OpStart, OpStop, OpRestart}[h.rng.IntN(3)]
 	h.logf("%s %s", op, name)
 	selected, _ := h.sup.selectInstances([]string{name})
@@ -109,7 +109,7 @@ func (h *history) instanceNames(p *config.Program) []string {
 // expectNames records the expected desired states of a program's instances when it has those names.
 // desired is that of new ones; nil: that of the configuration.
 func (h *history) expectNames(p *config.Program, desired *target, names []string) {
-	for _, in := range h.sup.instancesOf(p.Name) {
+	for _, in := range h.sup.registry.of(p.Name) {
 		if !slices.Contains(names, in.name) {
 			h.want(in.name, false)
 		}
@@ -119,7 +119,7 @@ func (h *history) expectNames(p *config.Program, desired *target, names []string
 		up = desired.up
 	}
 	for _, name := range names {
-		switch in := h.sup.byName[name]; {
+		switch in := h.sup.registry.byName[name]; {
 		case in == nil, in.retiring && in.replacement == nil:
 			h.want(name, up)
 			delete(h.lastCommand, name) // the last command was for another instance of that name
@@ -180,7 +180,7 @@ type stateAndRun struct {
 // untouched returns the instances that a reload must not stop, start or restart.
 func (h *history) untouched(diff *config.Diff) map[*instance]stateAndRun {
 	all := map[*instance]stateAndRun{}
-	for _, in := range h.sup.instances {
+	for _, in := range h.sup.registry.instances {
 		program := h.file.Program(in.program.Name)
 		if c := diff.Of(in.program.Name); program == nil || c == nil || in.retiring || !slices.Contains(h.instanceNames(program), in.name) {
 			continue
@@ -204,7 +204,7 @@ func (h *history) expectChange(c *config.Change) {
 	case config.Unchanged:
 	case config.ProgramRemoved:
 		delete(h.scales, c.Name)
-		for _, in := range h.sup.instancesOf(c.Name) {
+		for _, in := range h.sup.registry.of(c.Name) {
 			h.want(in.name, false)
 		}
 	case config.ProgramAdded:
@@ -216,7 +216,7 @@ func (h *history) expectChange(c *config.Change) {
 		}
 		names := h.instanceNames(p)
 		h.expectNames(p, desired, names)
-		for _, in := range h.sup.instancesOf(c.Name) {
+		for _, in := range h.sup.registry.of(c.Name) {
 			if in.retiring || !slices.Contains(names, in.name) {
 				continue
 			}

@@ -61,7 +61,7 @@ func (h *history) recordExitDecision(in *instance, model *model) {
 // decides the status.
 func (h *history) observeReload() {
 	p := &h.policy
-	for _, in := range h.sup.instances { // a slow retry may have been cancelled
+	for _, in := range h.sup.registry.instances { // a slow retry may have been cancelled
 		if model := h.models[in.name]; in.machine.state == Failed && in.restartTimer == nil && model.in == in {
 			if model.lastRun != "" {
 				model.exitStatus = statusOf(in, h.kernel.mains[model.lastRun])
@@ -76,7 +76,7 @@ func (h *history) observeReload() {
 		return
 	}
 	failedFinally := func(in *instance) bool { return in.machine.state == Failed && in.restartTimer == nil }
-	if slices.ContainsFunc(h.sup.instances, failedFinally) {
+	if slices.ContainsFunc(h.sup.registry.instances, failedFinally) {
 		p.statuses, p.decidedIn = h.firstFailures(failedFinally), h.v.Turns()
 	}
 }
@@ -97,7 +97,7 @@ func statusOf(in *instance, ran *simProcess) int {
 func (h *history) firstFailures(counts func(*instance) bool) []int {
 	var first []int
 	var at = h.v.Now() + 1
-	for _, in := range h.sup.instances {
+	for _, in := range h.sup.registry.instances {
 		switch m := h.models[in.name]; {
 		case m.in != in || m.state != Failed || !counts(in) || m.stateAt > at:
 		case m.stateAt == at:
@@ -135,7 +135,7 @@ func (h *history) checkPolicy() {
 // allAtRest reports whether each instance is down, or waits for one that is down, and none is about
 // to start.
 func (h *history) allAtRest() bool {
-	for _, in := range h.sup.instances {
+	for _, in := range h.sup.registry.instances {
 		if !in.machine.state.AtRest() && (in.machine.state != Waiting || !h.mayWait(in) || in.awaitsSchedule()) || in.restartTimer != nil || in.retiring {
 			return false
 		}

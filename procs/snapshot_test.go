@@ -155,7 +155,7 @@ func TestRecoveredRunFollowsStartRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.sup.Start(func() {})
-	if web := h.sup.byName["web"]; web.machine.state != Starting {
+	if web := h.sup.registry.byName["web"]; web.machine.state != Starting {
 		t.Errorf("web is %v, want starting", stateNames[web.machine.state])
 	}
 }
@@ -184,7 +184,7 @@ func TestChecksAfterExitDoNotCount(t *testing.T) {
 	}
 	h.sup.Start(func() {})
 	h.v.RunFor(time.Minute)
-	in := h.sup.byName["web"]
+	in := h.sup.registry.byName["web"]
 	if in.machine.state != Running || in.run.monitor.healthy() == nil || !*in.run.monitor.healthy() {
 		t.Fatalf("web is %s, want it healthy", stateNames[in.machine.state])
 	}
@@ -216,12 +216,12 @@ func TestRecoveredStartWaitsForConflict(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.sup.Start(func() {})
-	if web := h.sup.byName["web"]; web.machine.state != Waiting {
+	if web := h.sup.registry.byName["web"]; web.machine.state != Waiting {
 		t.Errorf("web is %v, want waiting", stateNames[web.machine.state])
 	}
 	h.v.RunFor(time.Minute)
-	if web := h.sup.byName["web"]; web.machine.state != Running || len(h.sup.instances) != 1 || h.err != nil {
-		t.Errorf("web is %v in the end, with %d others, %v", stateNames[web.machine.state], len(h.sup.instances)-1, h.err)
+	if web := h.sup.registry.byName["web"]; web.machine.state != Running || len(h.sup.registry.instances) != 1 || h.err != nil {
+		t.Errorf("web is %v in the end, with %d others, %v", stateNames[web.machine.state], len(h.sup.registry.instances)-1, h.err)
 	}
 }
 
@@ -250,8 +250,8 @@ func TestJournalOfAnotherBoot(t *testing.T) {
 	if saved := s.takeSavedSchedule("daily"); saved == nil || saved.Line != "@daily" || s.takeSavedSchedule("daily") != nil {
 		t.Errorf("state of the schedule %v, want the known one, once", saved)
 	}
-	if len(s.instances) > 0 || j.values[instanceKey("gone")] != nil {
-		t.Errorf("instances %d, old record %s; want nothing", len(s.instances), j.values[instanceKey("gone")])
+	if len(s.registry.instances) > 0 || j.values[instanceKey("gone")] != nil {
+		t.Errorf("instances %d, old record %s; want nothing", len(s.registry.instances), j.values[instanceKey("gone")])
 	}
 	if _, ok := j.values[superdKey].(*savedSuperd); !ok || j.values[configKey(s.configNumber)] == nil {
 		t.Errorf("in the journal: %v, want this superd's own records", j.values)

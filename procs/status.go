@@ -89,8 +89,8 @@ func (s *Supervisor) Info() Info {
 		Pid:          s.options.Pid,
 		Started:      s.wallAt(s.startedAt),
 		Uptime:       s.loop.Now() - s.startedAt,
-		Programs:     len(s.instances),
-		Running:      s.counts[Running],
+		Programs:     len(s.registry.instances),
+		Running:      s.registry.counts[Running],
 		ShuttingDown: s.shutdown != nil,
 	}
 }
@@ -183,8 +183,8 @@ func (in *instance) status() Status {
 
 // MainPids returns the pids of all main processes.
 func (s *Supervisor) MainPids() []int {
-	pids := make([]int, 0, len(s.instances))
-	for _, in := range s.instances {
+	pids := make([]int, 0, len(s.registry.instances))
+	for _, in := range s.registry.instances {
 		if in.run != nil && in.run.process != nil {
 			pids = append(pids, in.run.process.Pid())
 		}

@@ -100,8 +100,7 @@ func (in *instance) reportUnkillable(pids ...int) {
 // it.
 func (in *instance) markUnkillable(why string) {
 	in.clearUnkillable()
-	in.ownProblems().unkillable = why
-	in.sup.unkillable++
+	in.sup.registry.setUnkillable(in, why)
 	in.sup.log.Error("program is unkillable", "instance", in.name, "reason", why)
 	in.publish()
 	in.sup.changed()
@@ -111,8 +110,7 @@ func (in *instance) markUnkillable(why string) {
 
 func (in *instance) clearUnkillable() {
 	if in.unkillable != "" {
-		in.unkillable = ""
-		in.sup.unkillable--
+		in.sup.registry.setUnkillable(in, "")
 		in.publish()
 	}
 }

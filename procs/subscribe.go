@@ -18,14 +18,14 @@ func (s *Supervisor) Watch(f func()) (cancel func()) {
 	w := &watcher{f}
 	s.watchers = append(s.watchers, w)
 	if len(s.watchers) == 1 {
-		for _, in := range s.instances {
+		for _, in := range s.registry.instances {
 			s.watchLines(in)
 		}
 	}
 	return func() {
 		s.watchers = slices.DeleteFunc(s.watchers, func(other *watcher) bool { return other == w })
 		if len(s.watchers) == 0 {
-			for _, in := range s.instances {
+			for _, in := range s.registry.instances {
 				in.unwatchLines()
 			}
 		}

@@ -9,8 +9,6 @@ package procs
 
 import (
 	"log/slog"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -90,8 +88,7 @@ type Supervisor struct {
 	schedules      *schedule.Table           // nil before the first schedule is active
 	savedSchedules map[string]schedule.State // by instance, until the instance claims it
 
-	instances      []*instance // sorted by compareInstances
-	byName         map[string]*instance
+	registry       *registry
 	graph          *deps.Graph[*instance]
 	reconcileQueue []*instance // instances to reconcile
 	reconciling    bool        // reconcile is running
@@ -102,10 +99,6 @@ type Supervisor struct {
 	byPid         map[int]owner          // owners of superd's children, by pid
 	// Adopted processes that may become superd's children, by pid
 	adoptedByPid map[int]*adoptedProcess
-	counts       [stateCount]int // instances in each state
-	outputs      int             // upper bound on the programs' FIFOs
-	loggers      int32           // instances that are loggers
-	unkillable   int             // instances with a process that survived SIGKILL
 
 	// All programs that start by themselves were spawned once, or maxReadyDelay has passed
 	ready         bool
@@ -145,7 +138,7 @@ func New(o Options) *Supervisor {
 		savedSchedules: map[string]schedule.State{},
 
 		config:        o.Config,
-		byName:        map[string]*instance{},
+		registry:      newRegistry(),
 		graph:         deps.New(graphOwner{}),
 		logFileOwners: map[string][]*instance{},
 		scales:        map[string]scale{},
@@ -208,23 +201,10 @@ func (s *Supervisor) autostart(in *instance) {
 // successor must create it anew.
 func (s *Supervisor) add(name string, program *config.Program) *instance {
 	in := s.newInstance(name, program, program, "")
-	s.byName[name] = in
-	at, _ := slices.BinarySearchFunc(s.instances, in, compareInstances)
-	s.instances = slices.Insert(s.instances, at, in)
+	s.registry.add(in)
 	s.notifyInstanceWatchers()
 	in.findConflict()
 	return in
-}
-
-// compareInstances orders instances by program, then web@2 before web@10.
-func compareInstances(a, b *instance) int {
-	if c := strings.Compare(a.program.Name, b.program.Name); c != 0 {
-		return c
-	}
-	if c := len(a.name) - len(b.name); c != 0 {
-		return c
-	}
-	return strings.Compare(a.name, b.name)
 }
 
 // atRest is called when an instance comes to rest, or waits.
@@ -243,8 +223,8 @@ func (s *Supervisor) atRest(in *instance) {
 // LogState writes the state of all instances to superd's log.
 func (s *Supervisor) LogState() {
 	lag := s.loop.Lag()
-	s.log.Info("state of superd", "pid", s.options.Pid, "instances", len(s.instances), "loop_lag_max", lag.Max)
-	for _, in := range s.instances {
+	s.log.Info("state of superd", "pid", s.options.Pid, "instances", len(s.registry.instances), "loop_lag_max", lag.Max)
+	for _, in := range s.registry.instances {
 		st := in.status()
 		s.log.Info("state", "instance", st.Name, "state", st.State.String(), "since", st.Since.Format(time.RFC3339),
 			"pid", st.Pid, "restarts", st.Restarts, "reason", st.Reason)
@@ -253,7 +233,7 @@ func (s *Supervisor) LogState() {
 
 // ReopenLogs lets each log file be reopened by its path at the next write.
 func (s *Supervisor) ReopenLogs() {
-	for _, in := range s.instances {
+	for _, in := range s.registry.instances {
 		in.collector.Reopen()
 	}
 	s.log.Info("log files reopened")
