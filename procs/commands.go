@@ -84,7 +84,7 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 			outcomes[i] = o
 			remaining--
 			if remaining == 0 {
-				s.afterSaving(finish)
+				s.recorder.afterSaving(finish)
 			}
 		}
 		if refusal := s.refusal(op, in); refusal != "" {
@@ -112,7 +112,7 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 			outcomes[len(selected)+i] = o
 			remaining--
 			if remaining == 0 {
-				s.afterSaving(finish)
+				s.recorder.afterSaving(finish)
 			}
 		}})
 		in.answerWaiters()

@@ -114,7 +114,7 @@ func (k *execCheck) begin(c *execChecker) {
 		return
 	}
 	k.unrecorded = true
-	c.in.sup.afterSaving(func(error) {
+	c.in.sup.recorder.afterSaving(func(error) {
 		s.recorded = true
 		if k.unrecorded {
 			k.unrecorded = false

@@ -114,7 +114,7 @@ func (f *fdStore) drop(name string) {
 func (s *Supervisor) storeProcess(p host.Process) (name string) {
 	if name = s.reserve(false); name != "" {
 		s.pendingStores = append(s.pendingStores, pendingStore{name, p.FD()})
-		s.WriteSoon()
+		s.recorder.writeSoon()
 	}
 	return name
 }
@@ -131,6 +131,14 @@ func (s *Supervisor) flushStores() {
 	s.pendingStores = s.pendingStores[:0]
 }
 
+// flushReleases removes the released names from the descriptor store once the journal is written.
+func (s *Supervisor) flushReleases() {
+	if names := s.pendingReleases; len(names) > 0 {
+		s.pendingReleases = nil
+		s.recorder.afterRecorded(func() { s.discard(names) })
+	}
+}
+
 // releaseFD removes the name from the descriptor store, when the journal does not refer to it any
 // more.
 func (s *Supervisor) releaseFD(name string) {
@@ -139,7 +147,7 @@ func (s *Supervisor) releaseFD(name string) {
 	}
 	s.dropPendingStore(name)
 	s.pendingReleases = append(s.pendingReleases, name)
-	s.WriteSoon()
+	s.recorder.writeSoon()
 }
 
 // releaseProcess is releaseFD for a process that has ended. During a shutdown it does not release
@@ -173,51 +181,7 @@ func (s *Supervisor) saveExit(id pidfd.Identity) {
 		return // superd's own child
 	}
 	delete(s.adopted, key)
-	s.afterRecorded(func() { s.keeper.Acknowledge(id.Pid, id.Start) })
-}
-
-// afterTurn runs f on the loop when the state at the end of this turn is in the journal, or could
-// not be written.
-func (s *Supervisor) afterTurn(f func()) {
-	s.scope.Post(func() { s.afterSaving(func(error) { f() }) })
-}
-
-// afterRecorded runs f on the loop when the state at the end of this turn is in the journal. f may
-// then drop what the keeper stores: while the journal can't be written, as with a full file system,
-// only the keeper has it for a successor.
-func (s *Supervisor) afterRecorded(f func()) {
-	s.recorded.waiting = append(s.recorded.waiting, f)
-	if !s.recorded.busy {
-		s.recorded.busy = true
-		s.scope.Post(s.runRecorded)
-	}
-}
-
-// A recordQueue holds callbacks until the state as of their call is in the journal.
-type recordQueue struct {
-	waiting []func()
-	busy    bool // a flush is under way, or a retry is pending
-}
-
-// runRecorded runs the waiting callbacks when the journal is written. If a write fails, it retries
-// after recordPause.
-func (s *Supervisor) runRecorded() {
-	q := &s.recorded
-	all := q.waiting
-	q.waiting = nil
-	s.afterSaving(func(unrecorded error) {
-		if unrecorded != nil {
-			q.waiting = append(all, q.waiting...)
-			s.scope.After(recordPause, s.runRecorded)
-			return
-		}
-		for _, f := range all {
-			f()
-		}
-		if q.busy = len(q.waiting) > 0; q.busy {
-			s.scope.Post(s.runRecorded)
-		}
-	})
+	s.recorder.afterRecorded(func() { s.keeper.Acknowledge(id.Pid, id.Start) })
 }
 
 // A noopKeeper stores nothing.

@@ -119,7 +119,7 @@ func (in *instance) listen(r *run, fd int) {
 		Message: func(_ notify.Sender, m notify.Message) (mustSave bool) {
 			return in.onNotify(r, m)
 		},
-		WhenRecorded: in.sup.afterTurn,
+		WhenRecorded: in.sup.recorder.afterTurn,
 		Refused: func(_ notify.Sender, err error) {
 			in.sup.log.Warn("notification refused", "instance", in.name, "error", err)
 		},

@@ -158,8 +158,8 @@ func (s *Supervisor) saveOutputStart(at logs.RunStart, saved func()) {
 			in.run.ownNotifyState().outputStart[at.Stream] = at.At.String()
 			in.save()
 		}
-		s.writeEvents()
-		s.journal.Flush(func(error) { saved() })
+		s.recorder.writeEvents()
+		s.recorder.journal.Flush(func(error) { saved() })
 	})
 }
 

@@ -61,7 +61,7 @@ func (s *Supervisor) OnStoredExit(e host.StoredExit) {
 	if a == nil {
 		// No instance waits for it: the process is unattributed, or its exit is known already and
 		// may not be in the journal yet
-		s.afterRecorded(func() { s.keeper.Acknowledge(e.Pid, e.Start) })
+		s.recorder.afterRecorded(func() { s.keeper.Acknowledge(e.Pid, e.Start) })
 		return
 	}
 	a.keeperExit = &e.Exit

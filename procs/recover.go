@@ -37,7 +37,7 @@ func (s *Supervisor) Adopt() error {
 		s.removeOldNames()
 		return nil
 	}
-	s.starts = r.lastStart
+	s.recorder.starts = r.lastStart
 	maps.Copy(s.savedSchedules, r.schedules)
 	s.configNumber, s.configBefore = r.self.Config, r.self.Before
 	known := r.configs[r.oldest()]
@@ -87,7 +87,7 @@ func (s *Supervisor) Adopt() error {
 	if r.self.Shutdown != nil && s.shutdown == nil {
 		// First: if superd is killed now, a supervisor that the keeper starts must not resume the
 		// shutdown.
-		if err := s.journal.Put(superdKey, s.savedSelf()); err != nil {
+		if err := s.recorder.journal.Put(superdKey, s.savedSelf()); err != nil {
 			s.log.Warn("end of the shutdown not recorded", "error", err)
 		}
 	}

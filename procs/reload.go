@@ -86,7 +86,7 @@ func (s *Supervisor) reload() {
 		s.hungFile = reading
 		err := s.reloadHangs()
 		s.log.Error("configuration not reloaded yet: the old one stays in force", "error", err)
-		s.record(because(eventlog.Event{Kind: eventlog.Reload}, Reason{ReasonReloadHung, err.Error()}))
+		s.recorder.record(because(eventlog.Event{Kind: eventlog.Reload}, Reason{ReasonReloadHung, err.Error()}))
 		notifySystem(func() { s.notify.Ready(s.summary()) })
 		for _, r := range slices.Concat(waiting, s.reloads) {
 			r.answer(ReloadResult{}, err)
@@ -96,7 +96,7 @@ func (s *Supervisor) reload() {
 		s.reloading = false
 		if err != nil && !dryRun {
 			s.log.Error("configuration not reloaded: the old one stays in force", "error", err)
-			s.record(because(eventlog.Event{Kind: eventlog.Reload}, Reason{ReasonReloadRefused, err.Error()}))
+			s.recorder.record(because(eventlog.Event{Kind: eventlog.Reload}, Reason{ReasonReloadRefused, err.Error()}))
 		}
 		notifySystem(func() { s.notify.Ready(s.summary()) })
 		for _, r := range waiting {
@@ -134,7 +134,7 @@ func (s *Supervisor) reload() {
 			default:
 				result := s.applyConfig(next, diff)
 				s.recordReload(&diff)
-				s.afterSaving(func(err error) {
+				s.recorder.afterSaving(func(err error) {
 					result.Unrecorded = err
 					finish(result, nil)
 				})
@@ -234,7 +234,7 @@ func (s *Supervisor) recordReload(diff *config.Diff) {
 	for _, k := range diff.Superd {
 		parts = append(parts, k.String())
 	}
-	s.record(because(eventlog.Event{Kind: eventlog.Reload},
+	s.recorder.record(because(eventlog.Event{Kind: eventlog.Reload},
 		Reason{ReasonReloaded, strings.Join(parts, ", ")}))
 }
 

@@ -102,7 +102,7 @@ func (s *Supervisor) beginRemoval(in *instance) {
 func (s *Supervisor) remove(in *instance) {
 	s.registry.remove(in)
 	in.claimLogFiles(in.collector.Files(), nil)
-	s.queue(instanceKey(in.name), nil)
+	s.recorder.queue(instanceKey(in.name), nil)
 	for _, kept := range in.fifoNames {
 		s.releaseFD(kept.String())
 	}

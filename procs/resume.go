@@ -39,7 +39,7 @@ func (s *Supervisor) resume(all []*recoveredInstance) {
 	for _, key := range r.keys {
 		// These two are this supervisor's own by now
 		if key != superdKey && key != configKey(s.configNumber) {
-			s.queue(key, nil)
+			s.recorder.queue(key, nil)
 		}
 	}
 	for _, e := range s.options.StoredFDs.Exits {

@@ -96,7 +96,7 @@ func (s *Supervisor) endsScale(c *config.Change) bool {
 func (s *Supervisor) dropScale(program string) {
 	if _, ok := s.scales[program]; ok {
 		delete(s.scales, program)
-		s.queue(scaleKey(program), nil)
+		s.recorder.queue(scaleKey(program), nil)
 	}
 }
 
@@ -143,7 +143,7 @@ func (s *Supervisor) Scale(wanted []Scaling, wait bool, done func([]ScaleResult)
 	remaining, canceled := 1, false
 	finishOne := func() {
 		if remaining--; remaining == 0 {
-			s.afterSaving(func(err error) {
+			s.recorder.afterSaving(func(err error) {
 				for i := range all {
 					all[i].Unrecorded = err
 				}
@@ -194,7 +194,7 @@ func (s *Supervisor) scale(program *config.Program, replicas int, result *ScaleR
 	}
 	s.log.Info("program scaled", "program", program.Name, "from", before, "to", replicas,
 		"by", actor(ActorOperator).String())
-	s.record(because(byOperator(eventlog.Event{Kind: eventlog.Command, Program: program.Name}),
+	s.recorder.record(because(byOperator(eventlog.Event{Kind: eventlog.Command, Program: program.Name}),
 		Reason{ReasonRequestedScale, fmt.Sprintf("%s=%d", program.Name, replicas)}))
 	desired := s.desiredFor(program.Name)
 	if before == 0 {
@@ -205,7 +205,7 @@ func (s *Supervisor) scale(program *config.Program, replicas int, result *ScaleR
 	} else {
 		scaled := scale{Replicas: replicas, Configured: program.Replicas}
 		s.scales[program.Name] = scaled
-		s.queue(scaleKey(program.Name), scaled)
+		s.recorder.queue(scaleKey(program.Name), scaled)
 	}
 	var affected []*instance
 	for _, in := range slices.Clone(s.registry.of(program.Name)) {
@@ -307,7 +307,7 @@ func (s *Supervisor) restoreScales(r *Snapshot) {
 		if p := newest.Program(name); p != nil && scaled.fits(p) {
 			s.scales[name] = scaled
 		} else {
-			s.queue(scaleKey(name), nil)
+			s.recorder.queue(scaleKey(name), nil)
 		}
 	}
 }

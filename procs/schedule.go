@@ -201,5 +201,5 @@ func (s *Supervisor) takeSavedSchedule(instance string) *schedule.State {
 // instance.
 func (s *Supervisor) deleteSavedSchedule(instance string) {
 	delete(s.savedSchedules, instance)
-	s.queue(scheduleKey(instance), nil)
+	s.recorder.queue(scheduleKey(instance), nil)
 }

@@ -71,8 +71,8 @@ func (s *Supervisor) Shutdown(why string) {
 // goroutine, perhaps before RequestShutdown returns.
 func (s *Supervisor) RequestShutdown(why string, recorded func(unrecorded error)) {
 	s.Shutdown(why)
-	s.writeEvents()           // events that precede the journal's state are not recorded again
-	s.journal.Flush(recorded) // not through the loop, which may end first
+	s.recorder.writeEvents()           // events that precede the journal's state are not recorded again
+	s.recorder.journal.Flush(recorded) // not through the loop, which may end first
 }
 
 // beginShutdown stops all programs. requestedAt is when a person requested that; 0: no person did.
@@ -80,8 +80,8 @@ func (s *Supervisor) beginShutdown(why Reason, requestedAt time.Duration) {
 	s.shutdown = &shutdown{why: why, requestedAt: requestedAt}
 	s.saveSelf()
 	s.log.Info("shutting down", "because", why.String())
-	s.record(because(eventlog.Event{Kind: eventlog.Shutdown}, why))
-	s.Write() // Before any signal is sent: a successor must not restart the programs
+	s.recorder.record(because(eventlog.Event{Kind: eventlog.Shutdown}, why))
+	s.recorder.write() // Before any signal is sent: a successor must not restart the programs
 	s.notify.Stopping()
 	s.requestAllStops()
 }
@@ -101,9 +101,9 @@ func (s *Supervisor) killRemaining(why string) {
 	}
 	killed := strings.Join(names, ", ")
 	s.log.Warn("shutting down at once", "because", why, "killed_early", killed)
-	s.record(because(eventlog.Event{Kind: eventlog.Shutdown},
+	s.recorder.record(because(eventlog.Event{Kind: eventlog.Shutdown},
 		Reason{ReasonShutdownHurried, why + "; killed early: " + killed}))
-	s.Write()
+	s.recorder.write()
 	for _, in := range s.registry.instances {
 		in.hurry()
 	}
@@ -274,8 +274,8 @@ func (s *Supervisor) end() {
 	}
 	s.log.Info("shut down", "because", s.shutdown.why.String())
 	e := eventlog.Event{Kind: eventlog.Superd, State: eventlog.Ended, Pid: s.options.Pid}
-	s.record(because(e, s.shutdown.why))
+	s.recorder.record(because(e, s.shutdown.why))
 	s.onEnd() // Before saveEnd: with an empty journal a successor would start all programs
 	s.saveEnd()
-	s.Write() // now, since the loop ends
+	s.recorder.write() // now, since the loop ends
 }

@@ -92,7 +92,7 @@ var defects = []defect{
 	}},
 	{name: "a command is answered before it is in the journal", answersUnsaved: true},
 	{name: "a command that can't be recorded is answered as if it were", ignoresWriteErrors: true},
-	{name: "a record is never written", eachTurn: func(in *instance) { in.sup.writing.Stop() }},
+	{name: "a record is never written", eachTurn: func(in *instance) { in.sup.recorder.timer.Stop() }},
 	{name: "a start is not recorded", noStartRecords: true},
 	{name: "unrecorded starts are not searched for", noSearch: true},
 	{name: "a process is adopted by its pid alone", adoptsByPid: true},

@@ -3,10 +3,8 @@ package procs
 import (
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"superd/logs"
-	"superd/procs/eventlog"
 )
 
 // A watcher is a subscription to changes of [Supervisor.Status] or of the instances.
@@ -115,43 +113,4 @@ func (s *Supervisor) notifyInstanceWatchers() {
 			w.f()
 		}
 	})
-}
-
-// onDropped records that output was dropped. It may be called from any goroutine.
-func (s *Supervisor) onDropped(l logs.DroppedOutput) {
-	if events := s.options.Events; events != nil {
-		e := eventlog.Event{
-			At: time.Now(), Kind: eventlog.Output, Instance: l.Instance, Program: l.Program, Run: l.Run,
-		}
-		events.Append(because(e, Reason{ReasonOutputDropped, l.Text}))
-	}
-}
-
-// recordOutage records the begin or the end of an outage of a log, and calls the watchers. It may
-// be called from any goroutine.
-func (s *Supervisor) recordOutage(o logs.Outage, over bool) {
-	now := time.Now()
-	if events := s.options.Events; events != nil {
-		e := eventlog.Event{
-			At: now, Kind: eventlog.Outage, Instance: o.Instance, Program: o.Program, Run: o.Run, State: eventlog.Begun,
-		}
-		why := Reason{ReasonLogOutage, "output does not get into " + o.Log + ": " + o.Reason}
-		if over {
-			e.State = eventlog.Over
-			why = Reason{ReasonLogOutageOver, coarseDuration(now.Sub(o.Since))}
-		}
-		events.Append(because(e, why))
-	}
-	s.scope.Post(s.changed)
-}
-
-// recordFirstOutput records where the output of a run begins in its log. It may be called from any
-// goroutine.
-func (s *Supervisor) recordFirstOutput(r logs.RunStart) {
-	if events := s.options.Events; events != nil {
-		e := eventlog.Event{
-			At: time.Now(), Kind: eventlog.Print, Instance: r.Instance, Program: r.Program, Run: r.Run, Place: r.At.String(),
-		}
-		events.Append(because(e, Reason{Kind: ReasonFirstOutput}))
-	}
 }

@@ -65,21 +65,17 @@ type Options struct {
 // A Supervisor supervises the programs of one configuration.
 type Supervisor struct {
 	*platform
-	notify  Notifier
-	keeper  host.FDStore
-	fdStore fdStore
-	// Writes what is queued for journal and event log; nil: nothing was queued so far
-	writing         *loop.Timer
+	notify          Notifier
+	keeper          host.FDStore
+	fdStore         fdStore
+	recorder        *recorder
 	pendingStores   []pendingStore // stored before the journal is written
 	pendingReleases []string       // fdNames released after the journal is written
-	recorded        recordQueue    // callbacks that wait for the journal
-	journal         Journal
 
 	config       *config.Config
 	configNumber uint64 // number of config in the journal
 	// First configuration replaced by a reload that is not saved completely; 0: none
 	configBefore uint64
-	starts       uint64 // number of starts so far
 
 	storedFDs map[string]int                      // from the keeper, not claimed yet
 	leftovers map[string][]host.Leftover          // by instance
@@ -101,20 +97,18 @@ type Supervisor struct {
 	adoptedByPid map[int]*adoptedProcess
 
 	// All programs that start by themselves were spawned once, or maxReadyDelay has passed
-	ready         bool
-	readyBy       *loop.Timer // fires after maxReadyDelay
-	reloading     bool
-	reloads       []*reloading            // callers that wait for the next reload
-	hungFile      *atomic.Pointer[string] // file on which a reload hangs; nil: none hangs
-	shutdown      *shutdown
-	anyStarted    bool // something was started
-	endDecided    bool // an instance has decided the end of superd and the exit status
-	endPosted     bool // a check whether all instances have ended is posted
-	exitStatus    int  // superd's own
-	onEnd         func()
-	ended         bool // the shutdown is complete
-	leavesRecords bool // see LeavesRecords
-	reapTimer     *loop.Timer
+	ready      bool
+	readyBy    *loop.Timer // fires after maxReadyDelay
+	reloading  bool
+	reloads    []*reloading            // callers that wait for the next reload
+	hungFile   *atomic.Pointer[string] // file on which a reload hangs; nil: none hangs
+	shutdown   *shutdown
+	anyStarted bool // something was started
+	endDecided bool // an instance has decided the end of superd and the exit status
+	endPosted  bool // a check whether all instances have ended is posted
+	exitStatus int  // superd's own
+	onEnd      func()
+	reapTimer  *loop.Timer
 
 	watchers     []*watcher
 	changePosted bool // notifyWatchers is posted
@@ -130,7 +124,6 @@ func New(o Options) *Supervisor {
 		notify:   o.Notify,
 
 		keeper:    o.Keeper,
-		journal:   o.Journal,
 		storedFDs: map[string]int{},
 		leftovers: map[string][]host.Leftover{},
 		adopted:   map[host.ProcessKey]*adoptedProcess{},
@@ -145,20 +138,22 @@ func New(o Options) *Supervisor {
 		byPid:         map[int]owner{},
 		adoptedByPid:  map[int]*adoptedProcess{},
 	}
-	s.store.OnFirstOutput(s.recordFirstOutput)
+	s.recorder = newRecorder(s.platform)
+	s.recorder.beforeWrite, s.recorder.afterWrite = s.flushStores, s.flushReleases
+	s.store.OnFirstOutput(s.recorder.recordFirstOutput)
 	s.store.BeforeFirstOutput(s.saveOutputStart)
-	s.store.OnDropped(s.onDropped)
-	s.store.OnOutage(s.recordOutage)
+	s.store.OnDropped(s.recorder.recordDropped)
+	s.store.OnOutage(func(o logs.Outage, over bool) {
+		s.recorder.recordOutage(o, over)
+		s.scope.Post(s.changed)
+	})
 	s.store.OnUnsavedDrops(func(c *logs.Collector) { s.scope.Post(func() { s.saveDrops(c) }) })
 	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
 	if s.keeper == nil {
 		s.keeper = noopKeeper{}
 	}
-	if s.journal == nil {
-		s.journal = noopJournal{}
-	}
 	s.fdStore.names = map[int32]uint64{}
-	s.record(eventlog.Event{Kind: eventlog.Superd, State: eventlog.Started, Pid: s.options.Pid})
+	s.recorder.record(eventlog.Event{Kind: eventlog.Superd, State: eventlog.Started, Pid: s.options.Pid})
 	if o.Snapshot == nil {
 		s.activateFirstConfig()
 		for _, program := range o.Config.Programs {
@@ -219,6 +214,13 @@ func (s *Supervisor) atRest(in *instance) {
 	s.endIfAllEnded()
 	s.continueShutdown()
 }
+
+// WriteSoon writes all that is queued for journal and event log after writePause.
+func (s *Supervisor) WriteSoon() { s.recorder.writeSoon() }
+
+// Write passes all that is queued for the descriptor store, the event log and the journal to their
+// writers. It does not wait for them.
+func (s *Supervisor) Write() { s.recorder.write() }
 
 // LogState writes the state of all instances to superd's log.
 func (s *Supervisor) LogState() {
