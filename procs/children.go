@@ -26,7 +26,7 @@ type owner struct {
 func (s *Supervisor) watchChild(scope *loop.Scope, process host.Process, storedName string, reap func()) (watched bool) {
 	scope.Defer(func() {
 		process.Close()
-		s.releaseProcess(storedName)
+		s.fds.releaseProcess(storedName)
 	})
 	_, watched = s.watchExit(scope, new(loop.Watch), process, reap)
 	return watched

@@ -85,7 +85,7 @@ func (h *hookRun) result(record *startRecord, child host.Child, err error) {
 		h.end(fmt.Errorf("%s: %w", h.name(), err))
 		return
 	}
-	h.watch(child.Process, child.ID, h.in.sup.storeProcess(child.Process))
+	h.watch(child.Process, child.ID, h.in.sup.fds.storeProcess(child.Process))
 	h.in.sup.log.Debug("hook started", "instance", h.in.name, "hook", h.key, "pid", h.process.Pid())
 	switch {
 	case h.killWhenStarted:

@@ -84,5 +84,5 @@ func (in *instance) closeInput() {
 	f.end.Stop()
 	in.sup.host.CloseFD(f.fd)
 	in.save()
-	in.sup.releaseFD(f.fdName)
+	in.sup.fds.release(f.fdName)
 }

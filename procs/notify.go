@@ -58,10 +58,10 @@ func (in *instance) addNotify(spec *host.SpawnSpec, p *config.Program, record *s
 		spec.Own.Set("WATCHDOG_USEC", strconv.FormatInt(p.Watchdog.Microseconds(), 10))
 	}
 	if spec.NotifySocket != "" {
-		record.value.Notify = in.sup.reserve(false)
+		record.value.Notify = in.sup.fds.reserve(false)
 	}
 	if spec.ReadyFD != 0 {
-		record.value.Ready = in.sup.reserve(false)
+		record.value.Ready = in.sup.fds.reserve(false)
 	}
 }
 
@@ -74,7 +74,7 @@ func (record *startRecord) storeFDs(notify, ready int, outputs []int) {
 	}
 	for i, name := range names {
 		if name != "" && fds[i] >= 0 {
-			record.in.sup.keeper.Store(name, fds[i])
+			record.in.sup.fds.keeper.Store(name, fds[i])
 		}
 	}
 	record.stored = true
@@ -319,7 +319,7 @@ func (in *instance) changeMain(r *run, pid int) {
 	r.pidfdScope.Close()
 	in.sup.ScheduleReap() // reaps it if it has ended
 	adopted := in.sup.adopt(process, id)
-	in.setMain(r, adopted, id, in.sup.storeProcess(adopted))
+	in.setMain(r, adopted, id, in.sup.fds.storeProcess(adopted))
 	in.signalNewMain()
 	in.sup.changed()
 }

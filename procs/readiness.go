@@ -177,7 +177,7 @@ func (w *readiness) end() {
 	r := w.run
 	r.readiness, r.startDeadline = nil, 0
 	if r.readyFDName != "" {
-		w.in.sup.releaseFD(r.readyFDName)
+		w.in.sup.fds.release(r.readyFDName)
 		r.readyFDName = ""
 	}
 }

@@ -61,7 +61,7 @@ func (s *Supervisor) OnStoredExit(e host.StoredExit) {
 	if a == nil {
 		// No instance waits for it: the process is unattributed, or its exit is known already and
 		// may not be in the journal yet
-		s.recorder.afterRecorded(func() { s.keeper.Acknowledge(e.Pid, e.Start) })
+		s.recorder.afterRecorded(func() { s.fds.keeper.Acknowledge(e.Pid, e.Start) })
 		return
 	}
 	a.keeperExit = &e.Exit
@@ -167,7 +167,7 @@ func (a *adoptedProcess) Ended() bool { return a.Process == nil || a.endedAt != 
 // statusTimeout bounds the wait for the exit status after the end. Without a keeper, the status of
 // a reaped process is lost.
 func (a *adoptedProcess) statusTimeout() time.Duration {
-	if a.gone && a.sup.keeper == host.FDStore(noopKeeper{}) {
+	if a.gone && a.sup.fds.keeper == host.FDStore(noopKeeper{}) {
 		return 0
 	}
 	return exitStatusTimeout

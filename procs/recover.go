@@ -49,27 +49,24 @@ func (s *Supervisor) Adopt() error {
 		s.exitStatus, s.endDecided = sh.Status, sh.Status != 0
 	}
 	s.anyStarted = r.self.Begun || r.Lives()
-	for name, fd := range s.options.StoredFDs.Files {
-		s.storedFDs[name] = fd
-		s.fdStore.known(name)
-	}
+	s.fds.inherit(s.options.StoredFDs.Files)
 	for _, v := range r.instances {
-		s.fdStore.known(v.FDName)
-		s.fdStore.known(v.StderrFDName)
-		s.fdStore.known(v.InputFDName)
+		s.fds.known(v.FDName)
+		s.fds.known(v.StderrFDName)
+		s.fds.known(v.InputFDName)
 		if p, _ := v.process(); p != nil {
-			s.fdStore.known(p.FDName)
+			s.fds.known(p.FDName)
 		}
 		if v.Run != nil {
-			s.fdStore.known(v.Run.Notify)
-			s.fdStore.known(v.Run.Ready)
+			s.fds.known(v.Run.Notify)
+			s.fds.known(v.Run.Ready)
 		}
 	}
 	for _, start := range r.starts {
-		s.fdStore.known(start.Notify)
-		s.fdStore.known(start.Ready)
-		s.fdStore.known(start.FDNames[0])
-		s.fdStore.known(start.FDNames[1])
+		s.fds.known(start.Notify)
+		s.fds.known(start.Ready)
+		s.fds.known(start.FDNames[0])
+		s.fds.known(start.FDNames[1])
 	}
 	s.restoreScales(r)
 	if r.Incomplete {
@@ -284,7 +281,7 @@ func (s *Supervisor) reopen(all []*recoveredInstance) error {
 		p, _ := a.saved.process()
 		if p != nil {
 			recovered.Process = p.identity()
-			recovered.PidFD = s.claimStoredFD(p.FDName)
+			recovered.PidFD = s.fds.claim(p.FDName)
 		}
 		a.claimNotifyFDs()
 		exists, fdNames := a.saved.fifos()
@@ -299,7 +296,7 @@ func (s *Supervisor) reopen(all []*recoveredInstance) error {
 			if !is {
 				continue
 			}
-			o := host.RecoveredOutput{Stream: logs.Stream(which), FIFO: s.fifoPath(a.in.name, logs.Stream(which)), ReadFD: s.claimStoredFD(fdNames[which])}
+			o := host.RecoveredOutput{Stream: logs.Stream(which), FIFO: s.fifoPath(a.in.name, logs.Stream(which)), ReadFD: s.fds.claim(fdNames[which])}
 			o.Gap = o.ReadFD < 0
 			a.outputGap = a.outputGap || o.Gap && o.Stream != input
 			recovered.Outputs = append(recovered.Outputs, o)
@@ -328,11 +325,7 @@ func (s *Supervisor) reopen(all []*recoveredInstance) error {
 		}
 		return errors.Join(errs...)
 	}
-	for name, fd := range s.storedFDs {
-		s.keeper.Discard(name) // no record refers to it
-		s.host.CloseFD(fd)
-	}
-	clear(s.storedFDs)
+	s.fds.discardInherited() // no record refers to them
 	outputLost := false
 	for _, a := range all {
 		s.attachAdopted(a)
@@ -363,27 +356,15 @@ func (a *recoveredInstance) claimNotifyFDs() {
 		p = r.Definition
 	}
 	if recovered.NotifySocket = in.notifySocketPath(p); recovered.NotifySocket != "" {
-		recovered.NotifyFD = in.sup.claimStoredFD(r.Notify)
+		recovered.NotifyFD = in.sup.fds.claim(r.Notify)
 	}
 	if p.Ready != nil && p.Ready.FD != 0 && (in.machine.state == Starting || in.machine.state == Spawning) {
-		recovered.ReadyNumber, recovered.ReadyFD = p.Ready.FD, in.sup.claimStoredFD(r.Ready)
+		recovered.ReadyNumber, recovered.ReadyFD = p.Ready.FD, in.sup.fds.claim(r.Ready)
 	}
 }
 
 // eventLogTimeout bounds how long a recovery waits for the event log.
 const eventLogTimeout = time.Second
-
-// claimStoredFD returns the descriptor stored under the name; -1 if there is none or it was claimed
-// before.
-func (s *Supervisor) claimStoredFD(name string) int {
-	fd, ok := s.storedFDs[name]
-	if !ok || name == "" {
-		return -1
-	}
-	delete(s.storedFDs, name)
-	s.fdStore.use(name)
-	return fd
-}
 
 // attachAdopted attaches the read ends of the instance's FIFOs to its collector.
 func (s *Supervisor) attachAdopted(a *recoveredInstance) {
@@ -419,7 +400,7 @@ func (s *Supervisor) attachAdopted(a *recoveredInstance) {
 		}
 		name := fdNames[o.Stream]
 		if o.Gap {
-			name, a.fdRenamed = s.storeFD(o.ReadFD, true), true
+			name, a.fdRenamed = s.fds.storeFD(o.ReadFD, true), true
 		}
 		if o.Stream == input {
 			in.setInput(o.ReadFD, name)

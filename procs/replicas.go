@@ -104,10 +104,10 @@ func (s *Supervisor) remove(in *instance) {
 	in.claimLogFiles(in.collector.Files(), nil)
 	s.recorder.queue(instanceKey(in.name), nil)
 	for _, kept := range in.fifoNames {
-		s.releaseFD(kept.String())
+		s.fds.release(kept.String())
 	}
 	if in.inputFIFO != nil {
-		s.releaseFD(in.inputFIFO.fdName)
+		s.fds.release(in.inputFIFO.fdName)
 	}
 	in.unwatchLines()
 	in.tree.Remove()

@@ -44,7 +44,7 @@ func (s *Supervisor) resume(all []*recoveredInstance) {
 	}
 	for _, e := range s.options.StoredFDs.Exits {
 		if s.adopted[host.ProcessKey{Pid: e.Pid, Start: e.Start}] == nil {
-			s.keeper.Acknowledge(e.Pid, e.Start) // no instance needs it
+			s.fds.keeper.Acknowledge(e.Pid, e.Start) // no instance needs it
 		}
 	}
 }
@@ -142,13 +142,13 @@ func (a *recoveredInstance) process(saved *savedProcess) (p host.Process, id pid
 	process := s.adopt(a.recovered.Found, id)
 	switch {
 	case a.recovered.Found == nil:
-		s.releaseFD(saved.FDName)
+		s.fds.release(saved.FDName)
 		return process, id, ""
-	case s.fdStore.has(saved.FDName):
+	case s.fds.has(saved.FDName):
 		return process, id, saved.FDName
 	}
 	a.fdRenamed = true
-	return process, id, s.storeProcess(process)
+	return process, id, s.fds.storeProcess(process)
 }
 
 func (a *recoveredInstance) resumeMain(r *run, saved *savedProcess) {
@@ -164,8 +164,8 @@ func (a *recoveredInstance) releaseNotifyFDs() {
 	s.host.CloseFD(recovered.NotifyFD)
 	s.host.CloseFD(recovered.ReadyFD)
 	if v := a.saved.Run; v != nil {
-		s.releaseFD(v.Notify)
-		s.releaseFD(v.Ready)
+		s.fds.release(v.Notify)
+		s.fds.release(v.Ready)
 	}
 }
 
@@ -174,9 +174,9 @@ func (a *recoveredInstance) resumeNotify(r *run) {
 	a.notifyResumed = true
 	in, recovered, v := a.in, a.recovered, a.saved.Run
 	restore := func(fd int, name string) string {
-		if fd >= 0 && !in.sup.fdStore.has(name) {
+		if fd >= 0 && !in.sup.fds.has(name) {
 			a.fdRenamed = true
-			return in.sup.storeFD(fd, false)
+			return in.sup.fds.storeFD(fd, false)
 		}
 		return name
 	}

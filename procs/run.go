@@ -86,7 +86,7 @@ const (
 func (in *instance) releaseNotifyFDs(r *run) {
 	for _, storedName := range []string{r.notifyFDName, r.readyFDName} {
 		if storedName != "" {
-			r.scope.Defer(func() { in.sup.releaseFD(storedName) })
+			r.scope.Defer(func() { in.sup.fds.release(storedName) })
 		}
 	}
 }
@@ -126,7 +126,7 @@ func (in *instance) setMain(r *run, process host.Process, id pidfd.Identity, sto
 func (r *run) Release() {
 	loop.Unlink(&r.releaseLink)
 	r.process.Close()
-	r.in.sup.releaseProcess(r.fdName.String())
+	r.in.sup.fds.releaseProcess(r.fdName.String())
 }
 
 // listenForNotify takes over the descriptors on which superd receives notifications; -1: none.

@@ -107,7 +107,7 @@ func (in *instance) spawnSpec(r *run, program *config.Program, record *startReco
 	for _, which := range streamsOf(program) {
 		if record != nil && in.collector.FD(which) < 0 {
 			if in.fifoNames[which] == 0 {
-				in.fifoNames[which] = fdNameOf(in.sup.reserve(true))
+				in.fifoNames[which] = fdNameOf(in.sup.fds.reserve(true))
 			}
 			record.value.FDNames[which] = in.fifoNames[which].String()
 		}
@@ -133,7 +133,7 @@ func (r *run) stopStartTimer() {
 // streams.
 func (in *instance) attach(record *startRecord, child host.Child) {
 	if child.InputFD > 0 {
-		in.setInput(child.InputFD, in.sup.storeFD(child.InputFD, true))
+		in.setInput(child.InputFD, in.sup.fds.storeFD(child.InputFD, true))
 	}
 	for which, fd := range child.ReadFDs {
 		if fd < 0 {
@@ -143,7 +143,7 @@ func (in *instance) attach(record *startRecord, child host.Child) {
 			in.noOutput = ""
 		}
 		if name := record.value.FDNames[which]; name != "" && !record.stored {
-			in.sup.keeper.Store(name, fd)
+			in.sup.fds.keeper.Store(name, fd)
 		}
 		if err := in.collector.Attach(logs.Stream(which), fd); err != nil {
 			in.sup.log.Error("output not captured", "instance", in.name, "error", err)
@@ -167,7 +167,7 @@ func (in *instance) spawnResult(r *run, record *startRecord, child host.Child, e
 	}
 	r.oomKills, r.envSum = int32(in.tree.OOMKills()), child.EnvSum
 	r.startedAt = record.startedAt()
-	in.setFirstMain(r, child.Process, child.ID, in.sup.storeProcess(child.Process))
+	in.setFirstMain(r, child.Process, child.ID, in.sup.fds.storeProcess(child.Process))
 	in.listenForNotify(r, child.NotifyFD, child.ReadyFD)
 	in.sup.log.Info("program started", "instance", in.name, "pid", r.process.Pid())
 	in.recordStart()

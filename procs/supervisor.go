@@ -65,19 +65,15 @@ type Options struct {
 // A Supervisor supervises the programs of one configuration.
 type Supervisor struct {
 	*platform
-	notify          Notifier
-	keeper          host.FDStore
-	fdStore         fdStore
-	recorder        *recorder
-	pendingStores   []pendingStore // stored before the journal is written
-	pendingReleases []string       // fdNames released after the journal is written
+	notify   Notifier
+	fds      *fdKeeper
+	recorder *recorder
 
 	config       *config.Config
 	configNumber uint64 // number of config in the journal
 	// First configuration replaced by a reload that is not saved completely; 0: none
 	configBefore uint64
 
-	storedFDs map[string]int                      // from the keeper, not claimed yet
 	leftovers map[string][]host.Leftover          // by instance
 	adopted   map[host.ProcessKey]*adoptedProcess // the keeper may report their exits
 
@@ -123,8 +119,6 @@ func New(o Options) *Supervisor {
 		platform: newPlatform(o),
 		notify:   o.Notify,
 
-		keeper:    o.Keeper,
-		storedFDs: map[string]int{},
 		leftovers: map[string][]host.Leftover{},
 		adopted:   map[host.ProcessKey]*adoptedProcess{},
 
@@ -139,7 +133,7 @@ func New(o Options) *Supervisor {
 		adoptedByPid:  map[int]*adoptedProcess{},
 	}
 	s.recorder = newRecorder(s.platform)
-	s.recorder.beforeWrite, s.recorder.afterWrite = s.flushStores, s.flushReleases
+	s.fds = newFDKeeper(s.platform, s.registry, s.recorder, func() bool { return s.shutdown != nil })
 	s.store.OnFirstOutput(s.recorder.recordFirstOutput)
 	s.store.BeforeFirstOutput(s.saveOutputStart)
 	s.store.OnDropped(s.recorder.recordDropped)
@@ -149,10 +143,6 @@ func New(o Options) *Supervisor {
 	})
 	s.store.OnUnsavedDrops(func(c *logs.Collector) { s.scope.Post(func() { s.saveDrops(c) }) })
 	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
-	if s.keeper == nil {
-		s.keeper = noopKeeper{}
-	}
-	s.fdStore.names = map[int32]uint64{}
 	s.recorder.record(eventlog.Event{Kind: eventlog.Superd, State: eventlog.Started, Pid: s.options.Pid})
 	if o.Snapshot == nil {
 		s.activateFirstConfig()
