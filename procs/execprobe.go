@@ -148,7 +148,7 @@ func (k *execCheck) spawned(child host.Child, err error) {
 		return
 	}
 	k.process, k.scope = child.Process, in.scope.Child()
-	k.watched = in.sup.watchChild(k.scope, k.process, "", k.reap)
+	k.watched = in.sup.reaper.watchChild(k.scope, k.process, "", k.reap)
 	if k.stopped {
 		k.kill()
 	}
@@ -230,7 +230,7 @@ func (k *execCheck) reap() {
 			k.probe.in.sup.log.Debug("process group of a check not killed", "instance", k.probe.in.name, "error", err)
 		}
 	}
-	exit, ended := k.probe.in.sup.waitStatus(k.process)
+	exit, ended := k.probe.in.sup.reaper.waitStatus(k.process)
 	if !ended {
 		return
 	}

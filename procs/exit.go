@@ -20,7 +20,7 @@ func (in *instance) reap(r *run, process host.Process) {
 	if r.process != process || !in.drainNotifyBeforeReap(r, process) {
 		return
 	}
-	exit, ended := in.sup.waitStatus(process)
+	exit, ended := in.sup.reaper.waitStatus(process)
 	if !ended || in.run != r {
 		return
 	}
@@ -29,7 +29,7 @@ func (in *instance) reap(r *run, process host.Process) {
 		r.listener = nil
 	}
 	now := in.sup.loop.Now()
-	in.sup.saveExit(r.id)
+	in.sup.reaper.acknowledge(r.id)
 	pid, ran, stable, before := r.process.Pid(), now-r.startedAt, r.stable(now), in.machine.state
 	if pid == 0 {
 		ran, stable = 0, 0 // only the start record is known

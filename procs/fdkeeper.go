@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 
-	"superd/pidfd"
 	"superd/procs/host"
 )
 
@@ -225,16 +224,6 @@ func (f *fdKeeper) discard(names []string) {
 		f.keeper.Discard(name)
 		f.drop(name)
 	}
-}
-
-// saveExit acknowledges the exit of an adopted process to the keeper, once the journal has it.
-func (s *Supervisor) saveExit(id pidfd.Identity) {
-	key := host.ProcessKey{Pid: id.Pid, Start: id.Start}
-	if s.adopted[key] == nil {
-		return // superd's own child
-	}
-	delete(s.adopted, key)
-	s.recorder.afterRecorded(func() { s.fds.keeper.Acknowledge(id.Pid, id.Start) })
 }
 
 // A noopKeeper stores nothing.

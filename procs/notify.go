@@ -163,7 +163,7 @@ func (in *instance) drainNotifyBeforeReap(r *run, process host.Process) bool {
 		}
 		limit.Stop()
 		in.reap(r, process)
-		in.sup.ScheduleReap() // the reaping of orphans may have stopped at this zombie
+		in.sup.reaper.schedule() // the reaping of orphans may have stopped at this zombie
 		if r.process == process {
 			// A tracer still has it
 			r.pidfdScope.Every(unwatchedPause, func() { in.reap(r, process) })
@@ -315,10 +315,10 @@ func (in *instance) changeMain(r *run, pid int) {
 	if r.group == 0 {
 		r.group = int32(r.process.Pid()) // of the first main process
 	}
-	in.sup.dropChild(r.process)
+	in.sup.reaper.dropChild(r.process)
 	r.pidfdScope.Close()
-	in.sup.ScheduleReap() // reaps it if it has ended
-	adopted := in.sup.adopt(process, id)
+	in.sup.reaper.schedule() // reaps it if it has ended
+	adopted := in.sup.reaper.adopt(process, id)
 	in.setMain(r, adopted, id, in.sup.fds.storeProcess(adopted))
 	in.signalNewMain()
 	in.sup.changed()

@@ -52,7 +52,7 @@ func (in *instance) checkQuarantine() {
 				}
 			})
 			if err != nil {
-				in.sup.logUnwatched(m.Process.Pid(), err)
+				in.sup.reaper.logUnwatched(m.Process.Pid(), err)
 				round.After(unwatchedPause, in.checkQuarantine)
 			}
 		}

@@ -42,11 +42,7 @@ func (s *Supervisor) resume(all []*recoveredInstance) {
 			s.recorder.queue(key, nil)
 		}
 	}
-	for _, e := range s.options.StoredFDs.Exits {
-		if s.adopted[host.ProcessKey{Pid: e.Pid, Start: e.Start}] == nil {
-			s.fds.keeper.Acknowledge(e.Pid, e.Start) // no instance needs it
-		}
-	}
+	s.reaper.acknowledgeUnclaimed()
 }
 
 // recordedRuns returns what the event log has of the resumed runs: superd may have been killed
@@ -139,7 +135,7 @@ func (a *recoveredInstance) resumeRun() {
 func (a *recoveredInstance) process(saved *savedProcess) (p host.Process, id pidfd.Identity, storedName string) {
 	s := a.in.sup
 	id = saved.identity()
-	process := s.adopt(a.recovered.Found, id)
+	process := s.reaper.adopt(a.recovered.Found, id)
 	switch {
 	case a.recovered.Found == nil:
 		s.fds.release(saved.FDName)

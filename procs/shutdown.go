@@ -125,7 +125,7 @@ func (s *Supervisor) requestAllStops() {
 		}
 	}
 	s.shutdown.stopQueue = deferred
-	s.ScheduleReap() // masks SIGCHLD, as many children are about to exit
+	s.reaper.schedule() // masks SIGCHLD, as many children are about to exit
 	if !underWay {
 		s.requestStops()
 	}
@@ -147,7 +147,7 @@ func (s *Supervisor) requestStops() {
 		s.scope.Post(s.requestStops)
 		return
 	}
-	s.ScheduleReap() // an earlier reaping may have stopped at a child of one of these
+	s.reaper.schedule() // an earlier reaping may have stopped at a child of one of these
 	s.continueShutdown()
 }
 

@@ -74,8 +74,7 @@ type Supervisor struct {
 	// First configuration replaced by a reload that is not saved completely; 0: none
 	configBefore uint64
 
-	leftovers map[string][]host.Leftover          // by instance
-	adopted   map[host.ProcessKey]*adoptedProcess // the keeper may report their exits
+	leftovers map[string][]host.Leftover // by instance
 
 	schedules      *schedule.Table           // nil before the first schedule is active
 	savedSchedules map[string]schedule.State // by instance, until the instance claims it
@@ -88,9 +87,7 @@ type Supervisor struct {
 	answerQueue   []*instance
 	logFileOwners map[string][]*instance // owners of a log file, by its path
 	scales        map[string]scale       // replica counts set by an operator, by program
-	byPid         map[int]owner          // owners of superd's children, by pid
-	// Adopted processes that may become superd's children, by pid
-	adoptedByPid map[int]*adoptedProcess
+	reaper        *reaper
 
 	// All programs that start by themselves were spawned once, or maxReadyDelay has passed
 	ready      bool
@@ -104,7 +101,6 @@ type Supervisor struct {
 	endPosted  bool // a check whether all instances have ended is posted
 	exitStatus int  // superd's own
 	onEnd      func()
-	reapTimer  *loop.Timer
 
 	watchers     []*watcher
 	changePosted bool // notifyWatchers is posted
@@ -120,7 +116,6 @@ func New(o Options) *Supervisor {
 		notify:   o.Notify,
 
 		leftovers: map[string][]host.Leftover{},
-		adopted:   map[host.ProcessKey]*adoptedProcess{},
 
 		savedSchedules: map[string]schedule.State{},
 
@@ -129,11 +124,10 @@ func New(o Options) *Supervisor {
 		graph:         deps.New(graphOwner{}),
 		logFileOwners: map[string][]*instance{},
 		scales:        map[string]scale{},
-		byPid:         map[int]owner{},
-		adoptedByPid:  map[int]*adoptedProcess{},
 	}
 	s.recorder = newRecorder(s.platform)
 	s.fds = newFDKeeper(s.platform, s.registry, s.recorder, func() bool { return s.shutdown != nil })
+	s.reaper = newReaper(s.platform, s.recorder, s.fds)
 	s.store.OnFirstOutput(s.recorder.recordFirstOutput)
 	s.store.BeforeFirstOutput(s.saveOutputStart)
 	s.store.OnDropped(s.recorder.recordDropped)
@@ -160,7 +154,7 @@ func New(o Options) *Supervisor {
 func (s *Supervisor) Start(onEnd func()) {
 	s.onEnd = onEnd
 	if s.options.Resumed {
-		s.ScheduleReap() // no signal reported children that exited during the exec of this binary
+		s.reaper.schedule() // no signal reported children that exited during the exec of this binary
 	}
 	s.readyBy = s.scope.After(maxReadyDelay, s.updateNotifier)
 	if s.shutdown == nil {
@@ -204,6 +198,12 @@ func (s *Supervisor) atRest(in *instance) {
 	s.endIfAllEnded()
 	s.continueShutdown()
 }
+
+// ScheduleReap schedules the reaping of orphans. It is called after SIGCHLD.
+func (s *Supervisor) ScheduleReap() { s.reaper.schedule() }
+
+// OnStoredExit handles an exit that the keeper reports. It is called on the loop.
+func (s *Supervisor) OnStoredExit(e host.StoredExit) { s.reaper.onStoredExit(e) }
 
 // WriteSoon writes all that is queued for journal and event log after writePause.
 func (s *Supervisor) WriteSoon() { s.recorder.writeSoon() }

@@ -140,7 +140,7 @@ func (t *teardown) track(round *loop.Scope, found []host.Member) {
 			}
 		})
 		if err != nil {
-			t.in.sup.logUnwatched(pid, err)
+			t.in.sup.reaper.logUnwatched(pid, err)
 			unwatched = true
 		}
 	}
