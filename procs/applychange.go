@@ -85,7 +85,7 @@ func (in *instance) setLogOptions() {
 	logsBefore, before := len(in.collector.LogStreams()), in.collector.Files()
 	in.collector.SetOptions(o)
 	if len(in.collector.LogStreams()) > logsBefore {
-		in.sup.notifyInstanceWatchers()
+		in.sup.subscriptions.instancesChanged()
 	}
 	if !in.claimLogFiles(before, in.collector.Files()) {
 		return

@@ -98,7 +98,7 @@ func (in *instance) wentToBackground() {
 	in.machine.wentToBackground()
 	in.save()
 	in.publish()
-	in.sup.changed()
+	in.sup.subscriptions.changed()
 }
 
 // drain records that output of a run may still be in the pipe: it would be lost if superd and the

@@ -114,7 +114,7 @@ func (s *Supervisor) newInstance(name string, program, runProgram *config.Progra
 	if s.options.OnCollector != nil {
 		in.onRunEnd = s.options.OnCollector(&in.collector)
 	}
-	s.watchLines(in)
+	s.subscriptions.watchLines(in)
 	in.addToGraph()
 	return in
 }
@@ -205,7 +205,7 @@ func (in *instance) do(step func() []Effect) {
 		in.enqueue()
 	}
 	in.answerWaiters()
-	in.sup.changed()
+	in.sup.subscriptions.changed()
 	if before != after && in.staysDown() {
 		in.sup.checkExitPolicy(in)
 	}

@@ -190,7 +190,7 @@ func (in *instance) onNotify(r *run, m notify.Message) (mustSave bool) {
 	if m.HasStatus && m.Status != r.statusText {
 		r.ownNotifyState().statusText = m.Status
 		in.save()
-		in.sup.changed()
+		in.sup.subscriptions.changed()
 	}
 	if m.WatchdogPeriod != 0 && r.watchdogPeriod != m.WatchdogPeriod {
 		r.ownNotifyState().watchdogPeriod, mustSave = m.WatchdogPeriod, true
@@ -241,7 +241,7 @@ func (in *instance) watchdogPing(r *run) {
 func (in *instance) beginProgramReload(r *run, until time.Duration) {
 	r.reloadTimer.Stop()
 	r.ownNotifyState().reloadTimer = r.mainScope.After(max(until-in.sup.loop.Now(), 0), func() { in.endProgramReload(r) })
-	in.sup.changed()
+	in.sup.subscriptions.changed()
 }
 
 // endProgramReload records the end of the program's reload.
@@ -249,7 +249,7 @@ func (in *instance) endProgramReload(r *run) {
 	state := r.ownNotifyState()
 	state.reloadTimer, state.reloadedAt = nil, in.sup.loop.Now()
 	in.save()
-	in.sup.changed()
+	in.sup.subscriptions.changed()
 }
 
 // beginOwnStop records that the program has announced its own stop. superd stops it if it still
@@ -264,7 +264,7 @@ func (in *instance) beginOwnStop(r *run, until time.Duration) {
 		}
 	})
 	in.watchdogPing(r)
-	in.sup.changed()
+	in.sup.subscriptions.changed()
 }
 
 // extend extends the deadline of what the program does: start, stop or reload.
@@ -321,7 +321,7 @@ func (in *instance) changeMain(r *run, pid int) {
 	adopted := in.sup.reaper.adopt(process, id)
 	in.setMain(r, adopted, id, in.sup.fds.storeProcess(adopted))
 	in.signalNewMain()
-	in.sup.changed()
+	in.sup.subscriptions.changed()
 }
 
 // logMain logs the result of MAINPID=, within the program's limit.

@@ -25,7 +25,7 @@ func (in *instance) setQuarantine(leftovers []host.Leftover) {
 	in.sup.log.Warn("program not started: unidentified processes of a predecessor are alive",
 		"instance", in.name, "processes", host.LeftoverText(leftovers))
 	in.publish()
-	in.sup.changed()
+	in.sup.subscriptions.changed()
 	in.save()
 	in.checkQuarantine()
 }
@@ -72,7 +72,7 @@ func (in *instance) liftQuarantine() {
 	in.machine.stateReason = Reason{Kind: ReasonNotStarted}
 	in.publish()
 	in.save()
-	in.sup.changed()
+	in.sup.subscriptions.changed()
 }
 
 // killQuarantined kills the leftover processes, at the operator's request.

@@ -167,7 +167,7 @@ func (s *Supervisor) saveOutputStart(at logs.RunStart, saved func()) {
 func (w *readiness) setLastResult(why string) {
 	if w.lastResult != why {
 		w.lastResult = why
-		w.in.sup.changed()
+		w.in.sup.subscriptions.changed()
 	}
 }
 

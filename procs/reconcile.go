@@ -47,7 +47,7 @@ func (s *Supervisor) reconcile() {
 			in.answerWaiters()
 		}
 		s.endIfAllEnded()
-		s.changed()
+		s.subscriptions.changed()
 	}
 }
 

@@ -216,7 +216,7 @@ func (s *Supervisor) applyWithoutExitPolicy(next *config.Config, diff config.Dif
 	for _, note := range result.Notes {
 		s.log.Warn(note)
 	}
-	s.changed()
+	s.subscriptions.changed()
 	return result
 }
 

@@ -122,7 +122,7 @@ func (s *Supervisor) remove(in *instance) {
 		s.host.RemoveNames(in.runtimePaths())
 	}
 	s.log.Info("program removed", "instance", in.name)
-	s.changed()
+	s.subscriptions.changed()
 	if s.shutdown == nil {
 		if replaced {
 			s.add(in.name, in.replacement).startReplacement(in)

@@ -180,7 +180,7 @@ func (s *Supervisor) Scale(wanted []Scaling, wait bool, done func([]ScaleResult)
 			in.answerWaiters()
 		}
 	}
-	s.changed()
+	s.subscriptions.changed()
 	s.scope.Post(finishOne)
 	return func() { canceled = true }, nil
 }

@@ -103,7 +103,7 @@ func (in *instance) onScheduleDue(r schedule.Run) {
 		in.do(func() []Effect { return m.scheduleDue(why) })
 	}
 	in.save()
-	in.sup.changed()
+	in.sup.subscriptions.changed()
 }
 
 // recordSkip records that the time that is due is skipped.

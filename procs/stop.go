@@ -103,7 +103,7 @@ func (in *instance) markUnkillable(why string) {
 	in.sup.registry.setUnkillable(in, why)
 	in.sup.log.Error("program is unkillable", "instance", in.name, "reason", why)
 	in.publish()
-	in.sup.changed()
+	in.sup.subscriptions.changed()
 	in.answerWaiters()
 	in.sup.continueShutdown()
 }

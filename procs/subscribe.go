@@ -7,23 +7,49 @@ import (
 	"superd/logs"
 )
 
+// subscriptions has the callbacks that want to know of changes, and calls them once for all changes
+// of a turn.
+type subscriptions struct {
+	*platform
+	registry         *registry
+	beforeWatchers   func() // called before the watchers, also without any
+	watchers         []*watcher
+	changePosted     bool // notify is posted
+	instanceWatchers []*watcher
+	addedPosted      bool // the call of the instance watchers is posted
+}
+
+// newSubscriptions returns subscriptions that call beforeWatchers on each change.
+func newSubscriptions(p *platform, reg *registry, beforeWatchers func()) *subscriptions {
+	return &subscriptions{platform: p, registry: reg, beforeWatchers: beforeWatchers}
+}
+
 // A watcher is a subscription to changes of [Supervisor.Status] or of the instances.
 type watcher struct{ f func() }
 
 // Watch calls f on the loop after the status or the last line of any instance has changed, once for
 // all changes of a turn. Without watchers it costs nothing.
-func (s *Supervisor) Watch(f func()) (cancel func()) {
+func (s *Supervisor) Watch(f func()) (cancel func()) { return s.subscriptions.watch(f) }
+
+// WatchInstances calls f on the loop after an instance was added or got a separate log for standard
+// error, once for all changes of a turn.
+func (s *Supervisor) WatchInstances(f func()) (cancel func()) {
+	return s.subscriptions.watchInstances(f)
+}
+
+// watch is [Supervisor.Watch].
+func (u *subscriptions) watch(f func()) (cancel func()) {
 	w := &watcher{f}
-	s.watchers = append(s.watchers, w)
-	if len(s.watchers) == 1 {
-		for _, in := range s.registry.instances {
-			s.watchLines(in)
+	u.watchers = append(u.watchers, w)
+	if len(u.watchers) == 1 {
+		for _, in := range u.registry.instances {
+			u.watchLines(in)
 		}
 	}
 	return func() {
-		s.watchers = slices.DeleteFunc(s.watchers, func(other *watcher) bool { return other == w })
-		if len(s.watchers) == 0 {
-			for _, in := range s.registry.instances {
+		u.watchers = slices.DeleteFunc(u.watchers, func(other *watcher) bool { return other == w })
+		if len(u.watchers) == 0 {
+			for _, in := range u.registry.instances {
 				in.unwatchLines()
 			}
 		}
@@ -31,24 +57,24 @@ func (s *Supervisor) Watch(f func()) (cancel func()) {
 }
 
 // changed schedules a call of the watchers and the notifier, once a turn.
-func (s *Supervisor) changed() {
-	if !s.changePosted {
-		s.changePosted = true
-		s.scope.Post(s.notifyWatchers)
+func (u *subscriptions) changed() {
+	if !u.changePosted {
+		u.changePosted = true
+		u.scope.Post(u.notify)
 	}
 }
 
-func (s *Supervisor) notifyWatchers() {
-	s.changePosted = false
-	s.updateNotifier()
-	for _, w := range slices.Clone(s.watchers) {
+func (u *subscriptions) notify() {
+	u.changePosted = false
+	u.beforeWatchers()
+	for _, w := range slices.Clone(u.watchers) {
 		w.f()
 	}
 }
 
 // watchLines lets the collector of in report new lines, if there are watchers.
-func (s *Supervisor) watchLines(in *instance) {
-	if len(s.watchers) == 0 || in.cancelLineWatch != nil {
+func (u *subscriptions) watchLines(in *instance) {
+	if len(u.watchers) == 0 || in.cancelLineWatch != nil {
 		return
 	}
 	var posted atomic.Bool // a report is posted to the loop
@@ -56,7 +82,7 @@ func (s *Supervisor) watchLines(in *instance) {
 		if posted.CompareAndSwap(false, true) {
 			in.scope.Post(func() {
 				posted.Store(false)
-				s.changed()
+				u.changed()
 			})
 		}
 	})
@@ -91,25 +117,24 @@ func (s *Supervisor) Outputs(names []string, noneToo bool) ([]Output, error) {
 	return all, nil
 }
 
-// WatchInstances calls f on the loop after an instance was added or got a separate log for standard
-// error, once for all changes of a turn.
-func (s *Supervisor) WatchInstances(f func()) (cancel func()) {
+// watchInstances is [Supervisor.WatchInstances].
+func (u *subscriptions) watchInstances(f func()) (cancel func()) {
 	w := &watcher{f}
-	s.instanceWatchers = append(s.instanceWatchers, w)
+	u.instanceWatchers = append(u.instanceWatchers, w)
 	return func() {
-		s.instanceWatchers = slices.DeleteFunc(s.instanceWatchers, func(other *watcher) bool { return other == w })
+		u.instanceWatchers = slices.DeleteFunc(u.instanceWatchers, func(other *watcher) bool { return other == w })
 	}
 }
 
-// notifyInstanceWatchers calls the instance watchers, once a turn.
-func (s *Supervisor) notifyInstanceWatchers() {
-	if len(s.instanceWatchers) == 0 || s.addedPosted {
+// instancesChanged calls the instance watchers, once a turn.
+func (u *subscriptions) instancesChanged() {
+	if len(u.instanceWatchers) == 0 || u.addedPosted {
 		return
 	}
-	s.addedPosted = true
-	s.scope.Post(func() {
-		s.addedPosted = false
-		for _, w := range slices.Clone(s.instanceWatchers) {
+	u.addedPosted = true
+	u.scope.Post(func() {
+		u.addedPosted = false
+		for _, w := range slices.Clone(u.instanceWatchers) {
 			w.f()
 		}
 	})

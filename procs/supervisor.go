@@ -102,11 +102,7 @@ type Supervisor struct {
 	exitStatus int  // superd's own
 	onEnd      func()
 
-	watchers     []*watcher
-	changePosted bool // notifyWatchers is posted
-
-	instanceWatchers []*watcher
-	addedPosted      bool // notifyInstanceWatchers is posted
+	subscriptions *subscriptions
 }
 
 // New returns a supervisor that has started nothing yet.
@@ -128,12 +124,13 @@ func New(o Options) *Supervisor {
 	s.recorder = newRecorder(s.platform)
 	s.fds = newFDKeeper(s.platform, s.registry, s.recorder, func() bool { return s.shutdown != nil })
 	s.reaper = newReaper(s.platform, s.recorder, s.fds)
+	s.subscriptions = newSubscriptions(s.platform, s.registry, s.updateNotifier)
 	s.store.OnFirstOutput(s.recorder.recordFirstOutput)
 	s.store.BeforeFirstOutput(s.saveOutputStart)
 	s.store.OnDropped(s.recorder.recordDropped)
 	s.store.OnOutage(func(o logs.Outage, over bool) {
 		s.recorder.recordOutage(o, over)
-		s.scope.Post(s.changed)
+		s.scope.Post(s.subscriptions.changed)
 	})
 	s.store.OnUnsavedDrops(func(c *logs.Collector) { s.scope.Post(func() { s.saveDrops(c) }) })
 	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
@@ -163,7 +160,7 @@ func (s *Supervisor) Start(onEnd func()) {
 	} else { // requested before Start, or resumed
 		s.resumeShutdown()
 	}
-	s.changed()
+	s.subscriptions.changed()
 }
 
 // autostart starts the instance if its configuration says so. A program with a mistake becomes
@@ -181,7 +178,7 @@ func (s *Supervisor) autostart(in *instance) {
 func (s *Supervisor) add(name string, program *config.Program) *instance {
 	in := s.newInstance(name, program, program, "")
 	s.registry.add(in)
-	s.notifyInstanceWatchers()
+	s.subscriptions.instancesChanged()
 	in.findConflict()
 	return in
 }

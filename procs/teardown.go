@@ -151,7 +151,7 @@ func (t *teardown) track(round *loop.Scope, found []host.Member) {
 	if unwatched {
 		round.After(unwatchedPause, t.scan) // no watch reports its end
 	}
-	t.in.sup.changed()
+	t.in.sup.subscriptions.changed()
 	if t.killing {
 		if t.run.program.KillMode.KillsTree() {
 			t.in.killTree()
