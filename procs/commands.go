@@ -224,12 +224,12 @@ func (in *instance) command(op Op) {
 	switch op {
 	case OpStart:
 		in.do(func() []Effect { return in.machine.wantUp(actor(ActorOperator), true) })
-		in.sup.startWithRequirements(in)
+		in.startWithRequirements()
 	case OpStop:
 		in.do(func() []Effect { return in.machine.wantDown(actor(ActorOperator)) })
 	case OpRestart:
 		in.do(func() []Effect { return in.machine.wantRestart(actor(ActorOperator), true) })
-		in.sup.startWithRequirements(in)
+		in.startWithRequirements()
 	}
 }
 
@@ -241,7 +241,7 @@ func (in *instance) answerWaiters() {
 		return
 	case Waiting:
 		// It will start, or the state of its requirements is not known yet
-		if in.conflict != nil || in.isComing() || in.machine.restartPending && !in.node.DependentsDown() || in.sup.pending(in) {
+		if in.conflict != nil || in.isComing() || in.machine.restartPending && !in.node.DependentsDown() || in.sup.reconciler.pending(in) {
 			return
 		}
 	case Spawning, Starting, Killing, TearingDown:
@@ -249,7 +249,7 @@ func (in *instance) answerWaiters() {
 			return
 		}
 	}
-	mayStop := state == Running && (in.sup.pending(in) || in.machine.mustEnd())
+	mayStop := state == Running && (in.sup.reconciler.pending(in) || in.machine.mustEnd())
 	waiters := in.waiters
 	in.waiters = nil
 	for _, w := range waiters {

@@ -85,7 +85,7 @@ func (in *instance) releaseLogFiles() {
 		}
 		other.findConflict()
 		if !other.machine.blockedByConflict {
-			other.enqueue()
+			in.sup.reconciler.enqueue(other)
 		}
 	}
 }

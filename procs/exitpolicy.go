@@ -85,7 +85,7 @@ func (s *Supervisor) firstFailed() (first *instance) {
 // counts as ended if its blocker is down. Before the first start nothing has ended. A retiring
 // instance counts as live, as it may block another one.
 func (s *Supervisor) allEnded() bool {
-	if !s.anyStarted || s.registry.atRest()+s.registry.counts[Waiting] < len(s.registry.instances)-int(s.registry.loggers) || len(s.reconcileQueue) > 0 {
+	if !s.anyStarted || s.registry.atRest()+s.registry.counts[Waiting] < len(s.registry.instances)-int(s.registry.loggers) || !s.reconciler.idle() {
 		return false
 	}
 	return !slices.ContainsFunc(s.registry.instances, func(in *instance) bool {

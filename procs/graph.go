@@ -15,12 +15,12 @@ type graphOwner struct{}
 func (graphOwner) Status(in *instance) deps.Status { return in.dependencyStatus() }
 
 // Changed implements [deps.Owner].
-func (graphOwner) Changed(in *instance) { in.enqueue() }
+func (graphOwner) Changed(in *instance) { in.sup.reconciler.enqueue(in) }
 
 // DependentsDown implements [deps.Owner]. It enqueues an instance that may wait for that.
 func (graphOwner) DependentsDown(in *instance) {
 	if in.machine.state == StopPending || in.machine.state == Waiting {
-		in.enqueue()
+		in.sup.reconciler.enqueue(in)
 	}
 }
 

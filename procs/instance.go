@@ -202,7 +202,7 @@ func (in *instance) do(step func() []Effect) {
 	in.save()
 	in.publish()
 	if m := &in.machine; before != after && in.hasEdges() || after == Waiting && in.node.Ordered() || m.desired.up && in.node.CanStart() {
-		in.enqueue()
+		in.sup.reconciler.enqueue(in)
 	}
 	in.answerWaiters()
 	in.sup.subscriptions.changed()

@@ -24,7 +24,7 @@ func (s *Supervisor) updateNotifier() {
 	case s.onEnd == nil || s.shutdown != nil || s.reloading:
 	case s.ready:
 		s.notify.Status(s.summary())
-	case s.registry.counts[Spawning] == 0 && len(s.reconcileQueue) == 0, !s.readyBy.Active():
+	case s.registry.counts[Spawning] == 0 && s.reconciler.idle(), !s.readyBy.Active():
 		s.ready = true
 		s.readyBy.Stop()
 		s.log.Info("ready", "state", s.summary())

@@ -137,7 +137,7 @@ var defects = []defect{
 	{name: "a stop does not wait for dependents", rules: func(r *table) { r[Running][DeferStop] = to(Stopping, SignalStop, ArmStop) }},
 	{name: "a pending stop is never carried out", rules: func(r *table) { r[StopPending][Restart] = to(StopPending) }},
 	{name: "a wait after backoff keeps the timer", rules: func(r *table) { r[Backoff][Wait] = to(Waiting) }},
-	{name: "a change is not propagated to dependents", eachTurn: func(in *instance) { in.sup.reconcileQueue, in.enqueued = nil, false }},
+	{name: "a change is not propagated to dependents", eachTurn: func(in *instance) { in.sup.reconciler.queue, in.enqueued = nil, false }},
 	{name: "requirements that are down are not counted", eachTurn: withRequirements(func(required, _ []int32, _ *int32) { required[deps.Down] = 0 })},
 	{name: "a wait is not recovered", recovery: everyInstance(func(_ *history, v *savedInstance) {
 		if v.State == stateNames[Waiting] {

@@ -79,12 +79,9 @@ type Supervisor struct {
 	schedules      *schedule.Table           // nil before the first schedule is active
 	savedSchedules map[string]schedule.State // by instance, until the instance claims it
 
-	registry       *registry
-	graph          *deps.Graph[*instance]
-	reconcileQueue []*instance // instances to reconcile
-	reconciling    bool        // reconcile is running
-	// Instances whose waiters are answered when the queue is empty
-	answerQueue   []*instance
+	registry      *registry
+	graph         *deps.Graph[*instance]
+	reconciler    *reconciler
 	logFileOwners map[string][]*instance // owners of a log file, by its path
 	scales        map[string]scale       // replica counts set by an operator, by program
 	reaper        *reaper
@@ -125,6 +122,10 @@ func New(o Options) *Supervisor {
 	s.fds = newFDKeeper(s.platform, s.registry, s.recorder, func() bool { return s.shutdown != nil })
 	s.reaper = newReaper(s.platform, s.recorder, s.fds)
 	s.subscriptions = newSubscriptions(s.platform, s.registry, s.updateNotifier)
+	s.reconciler = newReconciler(s.scope, func() {
+		s.endIfAllEnded()
+		s.subscriptions.changed()
+	})
 	s.store.OnFirstOutput(s.recorder.recordFirstOutput)
 	s.store.BeforeFirstOutput(s.saveOutputStart)
 	s.store.OnDropped(s.recorder.recordDropped)
