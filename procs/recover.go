@@ -38,7 +38,7 @@ func (s *Supervisor) Adopt() error {
 		return nil
 	}
 	s.recorder.starts = r.lastStart
-	maps.Copy(s.savedSchedules, r.schedules)
+	maps.Copy(s.schedules.saved, r.schedules)
 	s.configNumber, s.configBefore = r.self.Config, r.self.Before
 	known := r.configs[r.oldest()]
 	if known != nil {

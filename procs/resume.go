@@ -374,8 +374,8 @@ func (s *Supervisor) startMissing() {
 			s.checkExitPolicy(in) // the predecessor may have missed it
 		}
 	}
-	for name := range s.savedSchedules {
-		s.deleteSavedSchedule(name)
+	for name := range s.schedules.saved {
+		s.schedules.drop(name)
 	}
 	s.endIfAllEnded()
 }

@@ -247,7 +247,7 @@ func TestJournalOfAnotherBoot(t *testing.T) {
 	}
 	v.RunFor(1e9) // writes all
 	h.v.RunFor(1e9)
-	if saved := s.takeSavedSchedule("daily"); saved == nil || saved.Line != "@daily" || s.takeSavedSchedule("daily") != nil {
+	if saved := s.schedules.take("daily"); saved == nil || saved.Line != "@daily" || s.schedules.take("daily") != nil {
 		t.Errorf("state of the schedule %v, want the known one, once", saved)
 	}
 	if len(s.registry.instances) > 0 || j.values[instanceKey("gone")] != nil {

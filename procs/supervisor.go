@@ -18,7 +18,6 @@ import (
 	"superd/procs/deps"
 	"superd/procs/eventlog"
 	"superd/procs/host"
-	"superd/procs/schedule"
 )
 
 // maxConcurrentChecks bounds how many readiness and health checks run at a time, not counting those
@@ -76,8 +75,7 @@ type Supervisor struct {
 
 	leftovers map[string][]host.Leftover // by instance
 
-	schedules      *schedule.Table           // nil before the first schedule is active
-	savedSchedules map[string]schedule.State // by instance, until the instance claims it
+	schedules *schedules
 
 	registry      *registry
 	graph         *deps.Graph[*instance]
@@ -110,8 +108,6 @@ func New(o Options) *Supervisor {
 
 		leftovers: map[string][]host.Leftover{},
 
-		savedSchedules: map[string]schedule.State{},
-
 		config:        o.Config,
 		registry:      newRegistry(),
 		graph:         deps.New(graphOwner{}),
@@ -126,6 +122,7 @@ func New(o Options) *Supervisor {
 		s.endIfAllEnded()
 		s.subscriptions.changed()
 	})
+	s.schedules = newSchedules(s.platform, s.recorder)
 	s.store.OnFirstOutput(s.recorder.recordFirstOutput)
 	s.store.BeforeFirstOutput(s.saveOutputStart)
 	s.store.OnDropped(s.recorder.recordDropped)
