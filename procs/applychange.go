@@ -20,7 +20,7 @@ func unschedules(before, after *config.Program) bool {
 // instance that is wanted down stays down.
 func (in *instance) change(c *config.Change) {
 	before, program := in.program, c.Program
-	outdated := in.outdated(in.sup.config)
+	outdated := in.outdated(in.sup.config.active)
 	if before == program && !outdated {
 		return // the predecessor has applied it
 	}
@@ -131,7 +131,7 @@ func (in *instance) changeRun(program *config.Program) {
 	ready := !reflect.DeepEqual(r.program.Ready, program.Ready) && (program.Ready == nil || program.Ready.FD == 0)
 	health := !reflect.DeepEqual(r.program.Health, program.Health)
 	if r.program = program; r.hook == nil { // else the definition is no configuration's
-		r.config = in.sup.configNumber
+		r.config = in.sup.config.number
 	}
 	if !r.awaitsKill {
 		shift(r.startTimer, start)

@@ -10,7 +10,7 @@ import (
 // checkExitPolicy ends superd if the configuration says so for this instance, which stays down by
 // itself: it has exited, or failed without a retry.
 func (s *Supervisor) checkExitPolicy(in *instance) {
-	switch when := s.config.Superd.ExitWhen; {
+	switch when := s.config.active.Superd.ExitWhen; {
 	case s.shutdown != nil || s.endDecided:
 	case in.program.Essential:
 		s.endWith(in, Reason{ReasonEssentialEnded,
@@ -24,7 +24,7 @@ func (s *Supervisor) checkExitPolicy(in *instance) {
 // endIfAnyFailed ends superd if a new configuration says so for an instance that has already
 // failed.
 func (s *Supervisor) endIfAnyFailed() {
-	if s.config.Superd.ExitWhen != config.ExitAnyFailed || s.shutdown != nil || s.endDecided {
+	if s.config.active.Superd.ExitWhen != config.ExitAnyFailed || s.shutdown != nil || s.endDecided {
 		return
 	}
 	if first := s.firstFailed(); first != nil {
@@ -47,7 +47,7 @@ func (s *Supervisor) endWith(in *instance, why Reason) {
 // endIfAllEnded ends superd if the configuration says so and all instances have ended. It checks
 // that after the turn's other work, which may start an instance.
 func (s *Supervisor) endIfAllEnded() {
-	if s.config.Superd.ExitWhen != config.ExitAllExited || s.endPosted || !s.allEnded() {
+	if s.config.active.Superd.ExitWhen != config.ExitAllExited || s.endPosted || !s.allEnded() {
 		return
 	}
 	s.endPosted = true

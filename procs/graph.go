@@ -100,7 +100,7 @@ func one(b bool) int32 {
 // retired while its program stays blocks no other: its node is not in the graph.
 func (in *instance) addToGraph() {
 	s, program := in.sup, in.program
-	definition := s.config.Program(program.Name)
+	definition := s.config.active.Program(program.Name)
 	detached := definition != nil && !s.configured(definition, in.name)
 	if definition != nil {
 		program = definition

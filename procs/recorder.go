@@ -140,6 +140,9 @@ func (r *recorder) runRecorded() {
 	})
 }
 
+// recordPause is the delay before a failed write to the journal is retried.
+const recordPause = time.Second
+
 // A recordQueue holds callbacks until the state as of their call is in the journal.
 type recordQueue struct {
 	waiting []func()
@@ -158,7 +161,7 @@ func (in *instance) save() {
 func (in *instance) saved() *savedInstance {
 	m := &in.machine
 	v := &savedInstance{
-		Config: in.sup.configNumber, Removed: in.retiring,
+		Config: in.sup.config.number, Removed: in.retiring,
 		State: stateNames[m.state], Quarantined: in.quarantine != nil, Desired: saveTarget(m.desired), RestartPending: m.restartPending,
 		Outcome: outcomeNames[m.outcome], FailureReason: saveReason(m.failureReason), NotStarted: m.notStarted, ResourceShortage: m.resourceShortage, Failed: m.failed,
 		RestartAttempts: m.restartAttempts, Failures: slices.Clone(m.failures), StartLimitHit: m.startLimitHit, Restarts: m.restarts, Delay: m.delay,
@@ -336,7 +339,7 @@ func (s *Supervisor) saveSelf() {
 }
 
 func (s *Supervisor) savedSelf() *savedSuperd {
-	v := &savedSuperd{Config: s.configNumber, Before: s.configBefore, Begun: s.anyStarted}
+	v := &savedSuperd{Config: s.config.number, Before: s.config.before, Begun: s.anyStarted}
 	if s.shutdown != nil {
 		v.Shutdown = &savedShutdown{Why: saveReason(s.shutdown.why), RequestedAt: s.shutdown.requestedAt,
 			Hurry: s.shutdown.hurry, Status: s.exitStatus}
@@ -368,78 +371,9 @@ func (s *Supervisor) saveEnd() {
 			StateReason: saveReason(Reason{ReasonStopped, desired.by.String()}), Since: in.sinceAt,
 		})
 	}
-	for number := s.configNumber; number > 0 && number >= s.configBefore; number-- {
-		s.recorder.queue(configKey(number), nil)
-		if s.configBefore == 0 {
-			break
-		}
-	}
+	s.config.removeRecords()
 	s.recorder.queue(superdKey, &savedSuperd{Ended: true})
 }
 
 // LeavesRecords reports whether records for a successor remain after an orderly end.
 func (s *Supervisor) LeavesRecords() bool { return s.recorder.leavesRecords }
-
-// activateConfig makes next the active configuration; apply applies it to the instances. Until the
-// result is saved, the previous configurations stay in the journal, so that a successor can
-// complete the change.
-func (s *Supervisor) activateConfig(next *config.Config, apply func()) {
-	if s.configBefore == 0 {
-		s.configBefore = s.configNumber
-	}
-	s.config = next
-	s.store.SetMaxTotal(next.Superd.LogMaxTotal)
-	s.configNumber++
-	number := s.configNumber
-	// First: queued records may be replaced by ones that refer to it
-	s.recorder.journal.QueueFirst(configKey(number), archived{s.options.Archive, next})
-	s.saveSelf()
-	apply()
-	s.dropConfigsBefore(number)
-}
-
-// dropConfigsBefore removes the configurations older than the active one, which has that number,
-// when the effects of that are saved. Unsaved instances may have a definition that only an older
-// one has.
-func (s *Supervisor) dropConfigsBefore(number uint64) {
-	s.recorder.afterSaving(func(unrecorded error) {
-		switch {
-		case s.configNumber != number: // a newer one is active by now
-			return
-		case unrecorded != nil:
-			s.scope.After(recordPause, func() { s.dropConfigsBefore(number) })
-			return
-		}
-		first := s.configBefore
-		s.configBefore = 0
-		s.saveSelf() // First: no record may refer to a removed configuration
-		for old := first; old < number; old++ {
-			s.recorder.queue(configKey(old), nil)
-		}
-	})
-}
-
-// recordPause is the delay before a failed write to the journal is retried.
-const recordPause = time.Second
-
-func (s *Supervisor) activateFirstConfig() {
-	s.configNumber++
-	s.configBefore = 0
-	s.recorder.queue(configKey(s.configNumber), archived{s.options.Archive, s.config})
-	s.saveSelf()
-}
-
-// An archived is a configuration that is encoded when it is written.
-type archived struct {
-	archive func(*config.Config) []byte
-	config  *config.Config
-}
-
-// AppendJSON implements [superd/procs/journal.Appender].
-func (a archived) AppendJSON(b []byte) []byte {
-	text := a.archive(a.config)
-	for len(text) > 0 && text[len(text)-1] == '\n' {
-		text = text[:len(text)-1]
-	}
-	return append(b, text...)
-}

@@ -39,10 +39,10 @@ func (s *Supervisor) Adopt() error {
 	}
 	s.recorder.starts = r.lastStart
 	maps.Copy(s.schedules.saved, r.schedules)
-	s.configNumber, s.configBefore = r.self.Config, r.self.Before
+	s.config.number, s.config.before = r.self.Config, r.self.Before
 	known := r.configs[r.oldest()]
 	if known != nil {
-		s.config = known
+		s.config.active = known
 	}
 	if sh := r.self.Shutdown; sh != nil && s.options.Resumed {
 		s.shutdown = &shutdown{why: sh.Why.reason(), requestedAt: sh.RequestedAt, hurry: sh.Hurry}
@@ -89,7 +89,7 @@ func (s *Supervisor) Adopt() error {
 		}
 	}
 	if known == nil {
-		s.activateFirstConfig()
+		s.config.activateFirst()
 	} else {
 		s.saveSelf()
 	}
@@ -113,7 +113,7 @@ func (s *Supervisor) removeOldNames() {
 func (s *Supervisor) mergeRecords(r *Snapshot) []*recoveredInstance {
 	var all []*recoveredInstance
 	for _, name := range slices.Sorted(maps.Keys(r.instanceNames())) {
-		current := s.config.Program(programOf(name))
+		current := s.config.active.Program(programOf(name))
 		start, number, startProgram := r.starts[name], r.oldest(), current
 		if start != nil && r.configs[start.Config] != nil {
 			// Configuration with which it was started

@@ -106,7 +106,7 @@ func (s *Supervisor) reload() {
 			s.reload()
 		}
 	}
-	active := s.config
+	active := s.config.active
 	go func() {
 		next, err := s.options.Load(active, func(path string) { reading.Store(&path) })
 		if err == nil && len(next.Errors) > 0 {
@@ -127,7 +127,7 @@ func (s *Supervisor) reload() {
 				finish(ReloadResult{}, errShuttingDown)
 			case err != nil:
 				finish(ReloadResult{}, err)
-			case len(next.Programs) == 0 && len(s.config.Programs) > 0:
+			case len(next.Programs) == 0 && len(s.config.active.Programs) > 0:
 				finish(ReloadResult{}, errNoPrograms)
 			case dryRun:
 				finish(ReloadResult{Diff: diff, Notes: s.notes(diff)}, nil)
@@ -175,7 +175,7 @@ func (s *Supervisor) notes(diff config.Diff) (notes []string) {
 	}
 	for i := range diff.Programs {
 		c := &diff.Programs[i]
-		if before := s.config.Program(c.Name); before != nil && c.Kind != config.ProgramRemoved && unschedules(before, c.Program) {
+		if before := s.config.active.Program(c.Name); before != nil && c.Kind != config.ProgramRemoved && unschedules(before, c.Program) {
 			notes = append(notes, c.Name+" no longer has a schedule: it runs when it is started")
 		}
 		if scaled, ok := s.scales[c.Name]; ok && s.endsScale(c) {
@@ -187,7 +187,7 @@ func (s *Supervisor) notes(diff config.Diff) (notes []string) {
 
 // compareAndApply activates next. It compares it with the active configuration first.
 func (s *Supervisor) compareAndApply(next *config.Config) ReloadResult {
-	return s.applyConfig(next, config.Compare(s.config, next))
+	return s.applyConfig(next, config.Compare(s.config.active, next))
 }
 
 // applyConfig activates next and applies its exit policy. diff is the difference from the active
@@ -209,7 +209,7 @@ func (s *Supervisor) applyWithoutExitPolicy(next *config.Config, diff config.Dif
 		s.log.Info("configuration reloaded: no change")
 		return result
 	}
-	s.activateConfig(next, func() { s.applyDiff(diff) })
+	s.config.activate(next, func() { s.applyDiff(diff) })
 	count := func(kind config.ChangeKind) int { return len(diff.Names(kind)) }
 	s.log.Info("configuration reloaded", "added", count(config.ProgramAdded), "removed", count(config.ProgramRemoved),
 		"applied_live", count(config.AppliedLive), "restart_needed", count(config.RestartNeeded))

@@ -17,9 +17,9 @@ import (
 
 // changeProgram applies a changed definition of the first program and returns its change.
 func (h *history) changeProgram(alter func(p *config.Program)) *config.Change {
-	definition := h.sup.config.Programs[0].Clone()
+	definition := h.sup.config.active.Programs[0].Clone()
 	alter(definition)
-	report := h.sup.compareAndApply(&config.Config{Superd: h.sup.config.Superd, Programs: []*config.Program{definition}})
+	report := h.sup.compareAndApply(&config.Config{Superd: h.sup.config.active.Superd, Programs: []*config.Program{definition}})
 	return &report.Programs[0]
 }
 
@@ -408,12 +408,12 @@ func TestReloadWithoutChange(t *testing.T) {
 	web := programNamed("web", nil)
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{web}})
 	h.v.RunFor(time.Minute)
-	before, run, number := len(h.journal.queue), h.sup.registry.byName["web"].run, h.sup.configNumber
+	before, run, number := len(h.journal.queue), h.sup.registry.byName["web"].run, h.sup.config.number
 	turns := h.v.Turns()
 	same := *web
 	same.File, same.Line = "elsewhere.toml", 7
 	report := h.sup.compareAndApply(&config.Config{Path: "elsewhere.toml", Programs: []*config.Program{&same}})
-	if report.Differs() || len(h.journal.queue) != before || h.sup.registry.byName["web"].run != run || h.sup.configNumber != number {
+	if report.Differs() || len(h.journal.queue) != before || h.sup.registry.byName["web"].run != run || h.sup.config.number != number {
 		t.Errorf("the reload has changed something: %+v, %d records queued", report, len(h.journal.queue)-before)
 	}
 	h.v.RunFor(time.Hour)
@@ -446,10 +446,10 @@ func TestChangedEnvFile(t *testing.T) {
 	h, _ := newFaultFree(1, loaded())
 	h.v.RunFor(time.Minute)
 	in := h.sup.registry.byName["web"]
-	first := h.sup.config
+	first := h.sup.config.active
 	in.run.envSum, _ = first.EnvFileSum(in.program)
 	kinds := func(next *config.Config) (kinds []config.ChangeKind) {
-		diff := config.Compare(h.sup.config, next)
+		diff := config.Compare(h.sup.config.active, next)
 		h.sup.addOutdated(&diff, next)
 		for _, c := range diff.Programs {
 			kinds = append(kinds, c.Kind)
@@ -465,7 +465,7 @@ func TestChangedEnvFile(t *testing.T) {
 	if got, want := kinds(next), []config.ChangeKind{config.Unchanged, config.RestartNeeded}; !slices.Equal(got, want) {
 		t.Errorf("other variables: %v, want %v", got, want)
 	}
-	diff := config.Compare(h.sup.config, next)
+	diff := config.Compare(h.sup.config.active, next)
 	h.sup.addOutdated(&diff, next)
 	run := in.run
 	h.sup.applyConfig(next, diff)
@@ -511,11 +511,11 @@ func BenchmarkReload(b *testing.B) {
 		n++
 		write(fmt.Sprint("other ", n))
 		b.StartTimer()
-		next, err := config.LoadAfter(path, h.sup.config, func(string) {})
+		next, err := config.LoadAfter(path, h.sup.config.active, func(string) {})
 		if err != nil {
 			b.Fatal(err)
 		}
-		diff := config.Compare(h.sup.config, next)
+		diff := config.Compare(h.sup.config.active, next)
 		began := time.Now()
 		h.sup.addOutdated(&diff, next)
 		report := h.sup.applyConfig(next, diff)

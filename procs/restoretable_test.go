@@ -179,14 +179,14 @@ func TestConfigurationIsKeptWhileJournalIsFull(t *testing.T) {
 	h.journal.full = rand.New(zeros{})
 	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{programNamed("db", nil)}})
 	h.v.RunFor(10 * time.Second)
-	if h.sup.configBefore == 0 {
+	if h.sup.config.before == 0 {
 		t.Error("the previous configuration is dropped while nothing can be written")
 	}
 	h.journal.full = nil
 	h.v.RunFor(10 * time.Second)
-	if h.sup.configBefore != 0 || h.journal.values[configKey(1)] != nil || h.journal.values[configKey(2)] == nil {
+	if h.sup.config.before != 0 || h.journal.values[configKey(1)] != nil || h.journal.values[configKey(2)] == nil {
 		t.Errorf("the previous configuration is %d, the journal has %v; want only the newest",
-			h.sup.configBefore, sortedKeys(h.journal.values))
+			h.sup.config.before, sortedKeys(h.journal.values))
 	}
 }
 

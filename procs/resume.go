@@ -38,7 +38,7 @@ func (s *Supervisor) resume(all []*recoveredInstance) {
 	}
 	for _, key := range r.keys {
 		// These two are this supervisor's own by now
-		if key != superdKey && key != configKey(s.configNumber) {
+		if key != superdKey && key != configKey(s.config.number) {
 			s.recorder.queue(key, nil)
 		}
 	}
@@ -329,7 +329,7 @@ func (a *recoveredInstance) resumeUnrecordedExit(r *run) {
 
 // resumeRetirement resumes the removal of an instance.
 func (in *instance) resumeRetirement() {
-	if p := in.sup.config.Program(programOf(in.name)); p != nil && in.sup.configured(p, in.name) {
+	if p := in.sup.config.active.Program(programOf(in.name)); p != nil && in.sup.configured(p, in.name) {
 		in.replacement = p
 	}
 	by := in.machine.desired
@@ -350,7 +350,7 @@ func (s *Supervisor) startMissing() {
 		}
 		return
 	}
-	for _, program := range s.config.Programs {
+	for _, program := range s.config.active.Programs {
 		for _, name := range s.namesOf(program) {
 			switch in := s.registry.byName[name]; {
 			case in != nil:
@@ -362,11 +362,11 @@ func (s *Supervisor) startMissing() {
 		}
 	}
 	s.undoShutdown()
-	if next := r.Config(); s.configBefore != 0 && next != nil { // the predecessor was activating it
-		s.applyWithoutExitPolicy(next, config.Compare(s.config, next))
+	if next := r.Config(); s.config.before != 0 && next != nil { // the predecessor was activating it
+		s.applyWithoutExitPolicy(next, config.Compare(s.config.active, next))
 	}
-	if next := s.options.Config; !s.options.Resumed && next != s.config {
-		s.applyWithoutExitPolicy(next, config.Compare(s.config, next))
+	if next := s.options.Config; !s.options.Resumed && next != s.config.active {
+		s.applyWithoutExitPolicy(next, config.Compare(s.config.active, next))
 	}
 	s.removeAllSurplus()
 	for _, in := range slices.Clone(s.registry.instances) {

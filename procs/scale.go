@@ -156,7 +156,7 @@ func (s *Supervisor) Scale(wanted []Scaling, wait bool, done func([]ScaleResult)
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		all = append(all, ScaleResult{})
 		scaled := &all[len(all)-1] // stays valid: the slice has capacity for all
-		for _, in := range s.scale(s.config.Program(name), counts[name], scaled) {
+		for _, in := range s.scale(s.config.active.Program(name), counts[name], scaled) {
 			at := len(scaled.Instances)
 			scaled.Instances = append(scaled.Instances, CommandResult{Name: in.name})
 			op := OpStart
@@ -236,7 +236,7 @@ func (s *Supervisor) scalings(wanted []Scaling) (map[string]int, error) {
 	counts := map[string]int{}
 	for _, w := range wanted {
 		programs := s.selectPrograms(w.Name)
-		if programName := programOf(w.Name); len(programs) == 0 && programName != w.Name && s.config.Program(programName) != nil {
+		if programName := programOf(w.Name); len(programs) == 0 && programName != w.Name && s.config.active.Program(programName) != nil {
 			return nil, &ScaleError{w.Name, fmt.Sprintf("it is an instance: scale its program, as in %s=%d", programName, max(w.Replicas, 1))}
 		}
 		if len(programs) == 0 {
@@ -271,11 +271,11 @@ func (s *Supervisor) scaleRefusal(p *config.Program, replicas int) string {
 
 // selectPrograms returns the configured programs that a name, a group or a glob selects.
 func (s *Supervisor) selectPrograms(name string) []*config.Program {
-	if p := s.config.Program(name); p != nil {
+	if p := s.config.active.Program(name); p != nil {
 		return []*config.Program{p}
 	}
 	var found []*config.Program
-	for _, p := range s.config.Programs {
+	for _, p := range s.config.active.Programs {
 		if ok, err := path.Match(name, p.Name); ok && err == nil || slices.Contains(p.Groups, name) {
 			found = append(found, p)
 		}
@@ -302,7 +302,7 @@ func (r *Snapshot) readScales(state *journal.State, log *slog.Logger) {
 
 // restoreScales restores the scales that are valid for the newest configuration.
 func (s *Supervisor) restoreScales(r *Snapshot) {
-	newest := cmp.Or(r.Config(), s.config)
+	newest := cmp.Or(r.Config(), s.config.active)
 	for name, scaled := range r.scales {
 		if p := newest.Program(name); p != nil && scaled.fits(p) {
 			s.scales[name] = scaled
@@ -317,7 +317,7 @@ func (s *Supervisor) restoreScales(r *Snapshot) {
 // recovery.
 func (s *Supervisor) removeAllSurplus() {
 	for _, in := range slices.Clone(s.registry.instances) {
-		switch p := s.config.Program(in.program.Name); {
+		switch p := s.config.active.Program(in.program.Name); {
 		case in.retiring:
 		case p == nil:
 			in.retire(actor(ActorRemoval))

@@ -103,7 +103,7 @@ func (s *Supervisor) matchNames(names []string) (found selection) {
 	if len(missed) == 0 {
 		return found
 	}
-	for _, p := range s.config.Programs {
+	for _, p := range s.config.active.Programs {
 		w.program(p) // finds programs without instances, too
 	}
 	found.unknown = w.missed(missed)
@@ -118,7 +118,7 @@ func (s *Supervisor) matchNames(names []string) (found selection) {
 // noInstancesText returns why the program or group of this name has no instances, and how to get
 // some.
 func (s *Supervisor) noInstancesText(name string) string {
-	if s.config.Program(name) == nil {
+	if s.config.active.Program(name) == nil {
 		return "no program of this group has instances"
 	}
 	return "it has no instances: " + s.noReplicasReason(name) + "; see `superd ctl scale`"
@@ -181,7 +181,7 @@ func (w *nameMatcher) program(p *config.Program) bool {
 // selectableNames returns all names that select something, some of them twice.
 func (s *Supervisor) selectableNames() []string {
 	var all []string
-	for _, p := range s.config.Programs {
+	for _, p := range s.config.active.Programs {
 		all = append(append(all, p.Name), p.Groups...)
 	}
 	for _, in := range s.registry.instances {

@@ -271,7 +271,7 @@ func (h *history) run() (err error) {
 			err = h.err
 		}
 	}()
-	for _, p := range h.sup.config.Programs {
+	for _, p := range h.sup.config.active.Programs {
 		for _, name := range p.Instances() {
 			h.models[name] = &model{wantUp: p.Autostart}
 		}

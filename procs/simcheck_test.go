@@ -348,7 +348,7 @@ func (h *history) checkRest() {
 	if begun := h.sup.shutdown != nil; begun != h.ended {
 		h.fail("shutdown: begun %v, complete %v", begun, h.ended)
 	}
-	for _, p := range h.sup.config.Programs {
+	for _, p := range h.sup.config.active.Programs {
 		for _, name := range h.instanceNames(p) {
 			if h.sup.registry.byName[name] == nil && h.sup.shutdown == nil {
 				h.fail("%s is missing", name)
@@ -363,12 +363,12 @@ func (h *history) checkRest() {
 	}
 	for _, in := range h.sup.registry.instances {
 		m, p := &in.machine, in.program
-		if definition := h.sup.config.Program(p.Name); definition != nil {
+		if definition := h.sup.config.active.Program(p.Name); definition != nil {
 			p = definition // of the active configuration
 		}
 		main, others := h.kernel.countLiving(in.name)
 		mains += main
-		if definition := h.sup.config.Program(p.Name); in.run != nil && definition != nil && h.kernel.definitions[in.run.invocationID] != nil {
+		if definition := h.sup.config.active.Program(p.Name); in.run != nil && definition != nil && h.kernel.definitions[in.run.invocationID] != nil {
 			// A program with a schedule continues its run; the next run has the new
 			// definition.
 			if c := config.CompareProgram(h.kernel.definitions[in.run.invocationID], definition); c.Restarts() && !definition.Scheduled() {
@@ -415,6 +415,6 @@ func (h *history) checkRest() {
 
 // belongs reports whether the configuration has the instance.
 func (h *history) belongs(in *instance) bool {
-	p := h.sup.config.Program(in.program.Name)
+	p := h.sup.config.active.Program(in.program.Name)
 	return p != nil && slices.Contains(h.instanceNames(p), in.name)
 }

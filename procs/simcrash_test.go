@@ -143,7 +143,7 @@ func (h *history) crash() {
 		h.fail("adopt: %v", err)
 		return
 	}
-	reload := pending[superdKey] && h.sup.configBefore != 0
+	reload := pending[superdKey] && h.sup.config.before != 0
 	for key := range pending {
 		reload = reload || strings.HasPrefix(key, "config/") || strings.HasPrefix(key, scalePrefix)
 	}
@@ -158,19 +158,19 @@ func (h *history) crash() {
 		}
 	}
 	h.checkScales(reload)
-	inForce := h.sup.config
+	inForce := h.sup.config.active
 	h.sup.Start(func() { h.ended = true })
 	h.adopting = false
-	if h.sup.config != inForce {
+	if h.sup.config.active != inForce {
 		h.reloadedAt = h.v.Now()
 	}
-	if reload || h.sup.config != inForce {
+	if reload || h.sup.config.active != inForce {
 		clear(h.scales)
 		for name, scaled := range h.sup.scales {
 			h.scales[name] = scaled.Replicas
 		}
 	}
-	h.resyncModels(before, pending, reload || shuttingDown || h.sup.config != inForce)
+	h.resyncModels(before, pending, reload || shuttingDown || h.sup.config.active != inForce)
 	h.check()
 }
 

@@ -189,7 +189,7 @@ var defects = []defect{
 		}
 	}},
 	{name: "a change that needs a restart is not applied", reload: everyChange(config.RestartNeeded, func(h *history, c *config.Change) {
-		c.Program = altered(c.Program, func(p *config.Program) { p.Environment = h.sup.config.Program(c.Name).Environment })
+		c.Program = altered(c.Program, func(p *config.Program) { p.Environment = h.sup.config.active.Program(c.Name).Environment })
 	})},
 	{name: "a change that applies live restarts the program", reload: everyChange(config.AppliedLive, func(_ *history, c *config.Change) {
 		c.Program = altered(c.Program, func(p *config.Program) { p.Environment = map[string]string{"N": "another"} })
@@ -197,7 +197,7 @@ var defects = []defect{
 	{name: "a removed program stays", reload: everyChange(config.ProgramRemoved, func(_ *history, c *config.Change) { c.Kind = config.Unchanged })},
 	{name: "an added program is not created", reload: everyChange(config.ProgramAdded, func(_ *history, c *config.Change) { c.Kind = config.Unchanged })},
 	{name: "a changed restart policy is ignored", reload: everyChange(config.AppliedLive, func(h *history, c *config.Change) {
-		c.Program = altered(c.Program, func(p *config.Program) { p.Restart = h.sup.config.Program(c.Name).Restart })
+		c.Program = altered(c.Program, func(p *config.Program) { p.Restart = h.sup.config.active.Program(c.Name).Restart })
 	})},
 	{name: "the operator's scale is not recovered", recovery: func(_ *history, r *Snapshot) { clear(r.scales) }},
 	{name: "on-failure restarts after success", program: func(p *config.Program) { p.Restart = config.RestartAlways }},

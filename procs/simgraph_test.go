@@ -108,8 +108,8 @@ type simGraph struct {
 // refresh clears the cache if the configuration, the scales or the instances have changed.
 func (g *simGraph) refresh(h *history) {
 	same := len(g.scales) == len(h.scales) && (len(h.scales) == 0 || maps.Equal(g.scales, h.scales))
-	if g.config != h.sup.config || !same || !slices.Equal(g.instances, h.sup.registry.instances) {
-		*g = simGraph{h.sup.config, maps.Clone(h.scales), slices.Clone(h.sup.registry.instances), map[*instance][2][][]*instance{}, g.number + 1, false}
+	if g.config != h.sup.config.active || !same || !slices.Equal(g.instances, h.sup.registry.instances) {
+		*g = simGraph{h.sup.config.active, maps.Clone(h.scales), slices.Clone(h.sup.registry.instances), map[*instance][2][][]*instance{}, g.number + 1, false}
 	}
 }
 
@@ -129,7 +129,7 @@ func (h *history) dependencies(in *instance) (requires, after [][]*instance) {
 
 // computeDependencies returns the result of dependencies, without the cache.
 func (h *history) computeDependencies(in *instance) (requires, after [][]*instance) {
-	definition := h.sup.config.Program(in.program.Name)
+	definition := h.sup.config.active.Program(in.program.Name)
 	if definition == nil {
 		definition = in.program
 	}
@@ -146,7 +146,7 @@ func (h *history) computeDependencies(in *instance) (requires, after [][]*instan
 // being removed by a smaller number of replicas.
 func (h *history) countedInstances(program string) []*instance {
 	all := slices.Clone(h.sup.registry.of(program))
-	if h.sup.config.Program(program) == nil {
+	if h.sup.config.active.Program(program) == nil {
 		return all
 	}
 	return slices.DeleteFunc(all, func(in *instance) bool { return !h.belongs(in) })
@@ -230,12 +230,12 @@ func (h *history) checkStart(run string, name string) {
 // unreconciledOrderings returns the instances before in that are wanted up and that superd has not
 // reconciled yet.
 func (h *history) unreconciledOrderings(in *instance) (names []string) {
-	definition := h.sup.config.Program(in.program.Name)
+	definition := h.sup.config.active.Program(in.program.Name)
 	if definition == nil || h.adopting {
 		return nil
 	}
 	for _, program := range definition.After {
-		for _, name := range h.instanceNames(h.sup.config.Program(program)) {
+		for _, name := range h.instanceNames(h.sup.config.active.Program(program)) {
 			model, other := h.models[name], h.sup.registry.byName[name]
 			if model != nil && model.wantUp && (other == nil || !other.retiring && other.machine.state == Stopped) {
 				names = append(names, name)

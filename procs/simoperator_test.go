@@ -67,7 +67,7 @@ func (h *history) command() {
 
 // scale draws another number of replicas for a program.
 func (h *history) scale() {
-	programs := h.sup.config.Programs
+	programs := h.sup.config.active.Programs
 	if len(programs) == 0 || h.sup.shutdown != nil {
 		return
 	}
@@ -131,13 +131,13 @@ func (h *history) expectNames(p *config.Program, desired *target, names []string
 
 // reload draws a new configuration.
 func (h *history) reload() {
-	next := &config.Config{Superd: h.sup.config.Superd}
+	next := &config.Config{Superd: h.sup.config.active.Superd}
 	if h.kernel.chance(0.2) {
 		next.Superd.ExitWhen = h.drawExitWhen()
 	}
 	for i := range 5 {
 		name := fmt.Sprintf("p%d", i)
-		switch had := h.sup.config.Program(name); {
+		switch had := h.sup.config.active.Program(name); {
 		case h.kernel.chance(0.2): // not added, or removed
 		case had != nil && h.kernel.chance(0.5):
 			next.Programs = append(next.Programs, had)
@@ -148,11 +148,11 @@ func (h *history) reload() {
 		}
 	}
 	keep := map[*config.Program]bool{}
-	for _, p := range h.sup.config.Programs {
+	for _, p := range h.sup.config.active.Programs {
 		keep[p] = true
 	}
 	h.drawDependencies(next, keep)
-	diff := config.Compare(h.sup.config, next)
+	diff := config.Compare(h.sup.config.active, next)
 	for i := range diff.Programs {
 		h.expectChange(&diff.Programs[i])
 	}

@@ -30,7 +30,7 @@ func (h *history) observeShutdown() {
 	case p.shutdownRequested && p.statuses == nil:
 		p.statuses = []int{0}
 	case p.shutdownRequested, p.statuses != nil:
-	case h.sup.config.Superd.ExitWhen == config.ExitAllExited && p.begun && h.allAtRest():
+	case h.sup.config.active.Superd.ExitWhen == config.ExitAllExited && p.begun && h.allAtRest():
 		p.statuses = h.firstFailures(func(*instance) bool { return true })
 	default:
 		h.fail("superd shuts down: %s", h.sup.shutdown.why)
@@ -51,7 +51,7 @@ func (h *history) recordFinalExit(in *instance, ran *simProcess) {
 // status.
 func (h *history) recordExitDecision(in *instance, model *model) {
 	p, turn := &h.policy, h.v.Turns()
-	decides := in.program.Essential || h.sup.config.Superd.ExitWhen == config.ExitAnyFailed && in.machine.state == Failed
+	decides := in.program.Essential || h.sup.config.active.Superd.ExitWhen == config.ExitAnyFailed && in.machine.state == Failed
 	if decides && !p.shutdownSeen && !p.shutdownRequested && (p.statuses == nil || p.decidedIn == turn) {
 		p.statuses, p.decidedIn = append(p.statuses, model.exitStatus), turn
 	}
@@ -72,7 +72,7 @@ func (h *history) observeReload() {
 			}
 		}
 	}
-	if h.sup.config.Superd.ExitWhen != config.ExitAnyFailed || p.shutdownSeen || p.shutdownRequested || p.statuses != nil {
+	if h.sup.config.active.Superd.ExitWhen != config.ExitAnyFailed || p.shutdownSeen || p.shutdownRequested || p.statuses != nil {
 		return
 	}
 	failedFinally := func(in *instance) bool { return in.machine.state == Failed && in.restartTimer == nil }
@@ -123,7 +123,7 @@ func (h *history) checkPolicy() {
 		return
 	case p.statuses != nil && turn > p.decidedIn+1:
 		h.fail("superd still runs, want it to end with status %v", p.statuses)
-	case h.sup.config.Superd.ExitWhen != config.ExitAllExited || !p.begun || !h.allAtRest():
+	case h.sup.config.active.Superd.ExitWhen != config.ExitAllExited || !p.begun || !h.allAtRest():
 		p.restSince = 0
 	case p.restSince == 0:
 		p.restSince = turn

@@ -253,7 +253,7 @@ func TestJournalOfAnotherBoot(t *testing.T) {
 	if len(s.registry.instances) > 0 || j.values[instanceKey("gone")] != nil {
 		t.Errorf("instances %d, old record %s; want nothing", len(s.registry.instances), j.values[instanceKey("gone")])
 	}
-	if _, ok := j.values[superdKey].(*savedSuperd); !ok || j.values[configKey(s.configNumber)] == nil {
+	if _, ok := j.values[superdKey].(*savedSuperd); !ok || j.values[configKey(s.config.number)] == nil {
 		t.Errorf("in the journal: %v, want this superd's own records", j.values)
 	}
 }

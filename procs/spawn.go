@@ -13,7 +13,7 @@ func (in *instance) spawn() {
 	if in.treeRecovered && in.tree.Empty() {
 		in.renewTree("")
 	}
-	r := &run{in: in, program: in.program, config: in.sup.configNumber, invocationID: in.sup.newInvocationID(), notifyState: &noNotifyState}
+	r := &run{in: in, program: in.program, config: in.sup.config.number, invocationID: in.sup.newInvocationID(), notifyState: &noNotifyState}
 	r.scope.Open(&in.scope)
 	in.run = r
 	in.setLogOptions() // the previous run may have begun with other options

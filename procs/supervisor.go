@@ -68,10 +68,7 @@ type Supervisor struct {
 	fds      *fdKeeper
 	recorder *recorder
 
-	config       *config.Config
-	configNumber uint64 // number of config in the journal
-	// First configuration replaced by a reload that is not saved completely; 0: none
-	configBefore uint64
+	config *configState
 
 	leftovers map[string][]host.Leftover // by instance
 
@@ -108,7 +105,6 @@ func New(o Options) *Supervisor {
 
 		leftovers: map[string][]host.Leftover{},
 
-		config:        o.Config,
 		registry:      newRegistry(),
 		graph:         deps.New(graphOwner{}),
 		logFileOwners: map[string][]*instance{},
@@ -123,6 +119,7 @@ func New(o Options) *Supervisor {
 		s.subscriptions.changed()
 	})
 	s.schedules = newSchedules(s.platform, s.recorder)
+	s.config = newConfigState(s.platform, s.recorder, s.saveSelf)
 	s.store.OnFirstOutput(s.recorder.recordFirstOutput)
 	s.store.BeforeFirstOutput(s.saveOutputStart)
 	s.store.OnDropped(s.recorder.recordDropped)
@@ -134,7 +131,7 @@ func New(o Options) *Supervisor {
 	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
 	s.recorder.record(eventlog.Event{Kind: eventlog.Superd, State: eventlog.Started, Pid: s.options.Pid})
 	if o.Snapshot == nil {
-		s.activateFirstConfig()
+		s.config.activateFirst()
 		for _, program := range o.Config.Programs {
 			for _, name := range program.Instances() {
 				s.add(name, program)

@@ -35,7 +35,7 @@ func (s *Supervisor) findUnrecorded(r *Snapshot) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.leftovers)) {
 		v := s.unrecordedRun(r, name)
-		if v == nil && r.instances[name] == nil && s.config.Program(programOf(name)) == nil {
+		if v == nil && r.instances[name] == nil && s.config.active.Program(programOf(name)) == nil {
 			s.log.Warn("program is in no configuration: its processes are left running", "instance", name,
 				"processes", host.LeftoverText(s.leftovers[name]))
 		}
@@ -62,7 +62,7 @@ func UsersOf(conf *config.Config, instance string) []string {
 // usersOf returns a function that returns the users as which an instance's program may run, in any
 // known configuration.
 func (s *Supervisor) usersOf(r *Snapshot) func(instance string) []string {
-	all := append(slices.Collect(maps.Values(r.configs)), s.config)
+	all := append(slices.Collect(maps.Values(r.configs)), s.config.active)
 	return func(instance string) (users []string) {
 		for _, conf := range all {
 			users = append(users, UsersOf(conf, instance)...)
@@ -109,7 +109,7 @@ func (s *Supervisor) livesAsRecorded(v *savedInstance) bool {
 // program spare processes.
 func (s *Supervisor) unrecordedRun(r *Snapshot, name string) *savedInstance {
 	was, leftovers := r.instances[name], s.leftovers[name]
-	program := cmp.Or(r.definition(r.oldest(), name), s.config.Program(programOf(name)))
+	program := cmp.Or(r.definition(r.oldest(), name), s.config.active.Program(programOf(name)))
 	switch {
 	case program == nil || was == nil && !s.configured(program, name), r.hasStart(name):
 		return nil
