@@ -25,7 +25,7 @@ func (in *instance) change(c *config.Change) {
 		return // the predecessor has applied it
 	}
 	blocks := func(other *instance) bool { return other != in && !other.machine.blockedByConflict }
-	if files := in.sup.logOptions(in.name, program).Files(); !slices.Equal(files, in.collector.Files()) && in.sup.logFileOwner(files, blocks) != nil {
+	if files := in.sup.logOptions(in.name, program).Files(); !slices.Equal(files, in.collector.Files()) && in.sup.conflicts.owner(files, blocks) != nil {
 		in.replace(program)
 		return
 	}
@@ -87,13 +87,13 @@ func (in *instance) setLogOptions() {
 	if len(in.collector.LogStreams()) > logsBefore {
 		in.sup.subscriptions.instancesChanged()
 	}
-	if !in.claimLogFiles(before, in.collector.Files()) {
+	if !in.sup.conflicts.claim(in, before, in.collector.Files()) {
 		return
 	}
 	if conflict := in.conflict; conflict != nil {
-		conflict.releaseLogFiles() // the conflict may be over
+		in.sup.conflicts.release(conflict) // the conflict may be over
 	}
-	in.releaseLogFiles()
+	in.sup.conflicts.release(in)
 }
 
 // duringRun returns the log options for a run that began with other ones: those of now, except what

@@ -110,7 +110,7 @@ func (s *Supervisor) newInstance(name string, program, runProgram *config.Progra
 		in.logDefinition = nil
 	}
 	in.collector.Open(s.store, &in.scope, name, o)
-	in.claimLogFiles(nil, in.collector.Files())
+	in.sup.conflicts.claim(in, nil, in.collector.Files())
 	if s.options.OnCollector != nil {
 		in.onRunEnd = s.options.OnCollector(&in.collector)
 	}

@@ -155,7 +155,7 @@ func (s *Supervisor) mergeRecords(r *Snapshot) []*recoveredInstance {
 		all = append(all, &recoveredInstance{in: in, saved: v, incomplete: v != r.instances[name]})
 	}
 	for _, in := range s.registry.instances {
-		in.findConflict()
+		in.sup.conflicts.find(in)
 	}
 	return all
 }

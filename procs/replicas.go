@@ -101,7 +101,7 @@ func (s *Supervisor) beginRemoval(in *instance) {
 // remove removes an instance, creates its replacement and unblocks instances that conflict with it.
 func (s *Supervisor) remove(in *instance) {
 	s.registry.remove(in)
-	in.claimLogFiles(in.collector.Files(), nil)
+	in.sup.conflicts.claim(in, in.collector.Files(), nil)
 	s.recorder.queue(instanceKey(in.name), nil)
 	for _, kept := range in.fifoNames {
 		s.fds.release(kept.String())
@@ -127,7 +127,7 @@ func (s *Supervisor) remove(in *instance) {
 		if replaced {
 			s.add(in.name, in.replacement).startReplacement(in)
 		}
-		in.releaseLogFiles()
+		in.sup.conflicts.release(in)
 		s.endIfAllEnded()
 	}
 	for _, w := range in.waiters {

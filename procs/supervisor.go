@@ -74,12 +74,12 @@ type Supervisor struct {
 
 	schedules *schedules
 
-	registry      *registry
-	graph         *deps.Graph[*instance]
-	reconciler    *reconciler
-	logFileOwners map[string][]*instance // owners of a log file, by its path
-	scales        map[string]scale       // replica counts set by an operator, by program
-	reaper        *reaper
+	registry   *registry
+	graph      *deps.Graph[*instance]
+	reconciler *reconciler
+	conflicts  *conflicts
+	scales     map[string]scale // replica counts set by an operator, by program
+	reaper     *reaper
 
 	// All programs that start by themselves were spawned once, or maxReadyDelay has passed
 	ready      bool
@@ -105,10 +105,9 @@ func New(o Options) *Supervisor {
 
 		leftovers: map[string][]host.Leftover{},
 
-		registry:      newRegistry(),
-		graph:         deps.New(graphOwner{}),
-		logFileOwners: map[string][]*instance{},
-		scales:        map[string]scale{},
+		registry: newRegistry(),
+		graph:    deps.New(graphOwner{}),
+		scales:   map[string]scale{},
 	}
 	s.recorder = newRecorder(s.platform)
 	s.fds = newFDKeeper(s.platform, s.registry, s.recorder, func() bool { return s.shutdown != nil })
@@ -118,6 +117,7 @@ func New(o Options) *Supervisor {
 		s.endIfAllEnded()
 		s.subscriptions.changed()
 	})
+	s.conflicts = newConflicts(s.registry, s.reconciler)
 	s.schedules = newSchedules(s.platform, s.recorder)
 	s.config = newConfigState(s.platform, s.recorder, s.saveSelf)
 	s.store.OnFirstOutput(s.recorder.recordFirstOutput)
@@ -174,7 +174,7 @@ func (s *Supervisor) add(name string, program *config.Program) *instance {
 	in := s.newInstance(name, program, program, "")
 	s.registry.add(in)
 	s.subscriptions.instancesChanged()
-	in.findConflict()
+	s.conflicts.find(in)
 	return in
 }
 
