@@ -149,7 +149,7 @@ func TestGoldenRecords(t *testing.T) {
 		}
 	}
 	b.WriteString(recordText(t, superdKey, h.sup.savedSelf()))
-	b.WriteString(recordText(t, scaleKey("web"), h.sup.scales["web"]))
+	b.WriteString(recordText(t, scaleKey("web"), h.sup.replicas.scales["web"]))
 	b.WriteString(recordText(t, startKey("web", 7), &savedStart{
 		Run: "r", Config: 2, Hook: new(1), PostStop: true, After: 3, Process: &savedProcess{4, 5, 6, "7"}, Notify: "8", Ready: "9",
 		FDNames: [2]string{"10", "11"}, At: 12, Schedule: &schedule.State{Line: "@daily"},

@@ -101,7 +101,7 @@ func one(b bool) int32 {
 func (in *instance) addToGraph() {
 	s, program := in.sup, in.program
 	definition := s.config.active.Program(program.Name)
-	detached := definition != nil && !s.configured(definition, in.name)
+	detached := definition != nil && !s.replicas.configured(definition, in.name)
 	if definition != nil {
 		program = definition
 	}

@@ -68,7 +68,7 @@ func (s *Supervisor) Adopt() error {
 		s.fds.known(start.FDNames[0])
 		s.fds.known(start.FDNames[1])
 	}
-	s.restoreScales(r)
+	s.replicas.restoreScales(r)
 	if r.Incomplete {
 		if err := s.findUnrecorded(r); err != nil {
 			return err

@@ -178,7 +178,7 @@ func (s *Supervisor) notes(diff config.Diff) (notes []string) {
 		if before := s.config.active.Program(c.Name); before != nil && c.Kind != config.ProgramRemoved && unschedules(before, c.Program) {
 			notes = append(notes, c.Name+" no longer has a schedule: it runs when it is started")
 		}
-		if scaled, ok := s.scales[c.Name]; ok && s.endsScale(c) {
+		if scaled, ok := s.replicas.scales[c.Name]; ok && s.replicas.endsScale(c) {
 			notes = append(notes, fmt.Sprintf("the operator's scale %s=%d ends", c.Name, scaled.Replicas))
 		}
 	}
@@ -249,16 +249,16 @@ func (s *Supervisor) applyDiff(diff config.Diff) {
 	for i := range diff.Programs {
 		switch c := &diff.Programs[i]; c.Kind {
 		case config.ProgramRemoved:
-			s.dropScale(c.Name)
+			s.replicas.dropScale(c.Name)
 			for _, in := range slices.Clone(s.registry.of(c.Name)) {
 				in.retire(actor(ActorRemoval))
 			}
 		case config.AppliedLive, config.RestartNeeded:
-			wanted[i] = s.desiredFor(c.Name)
-			if s.endsScale(c) {
-				s.dropScale(c.Name)
+			wanted[i] = s.replicas.desiredFor(c.Name)
+			if s.replicas.endsScale(c) {
+				s.replicas.dropScale(c.Name)
 			}
-			s.removeSurplus(c.Program)
+			s.replicas.removeSurplus(c.Program)
 		case config.Unchanged, config.ProgramAdded:
 		}
 	}
@@ -276,7 +276,7 @@ func (s *Supervisor) applyDiff(diff config.Diff) {
 	for i := range diff.Programs {
 		switch c := &diff.Programs[i]; c.Kind {
 		case config.ProgramAdded, config.AppliedLive, config.RestartNeeded:
-			s.createMissing(c.Program, wanted[i])
+			s.replicas.createMissing(c.Program, wanted[i])
 		case config.Unchanged, config.ProgramRemoved:
 		}
 	}

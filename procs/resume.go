@@ -329,7 +329,7 @@ func (a *recoveredInstance) resumeUnrecordedExit(r *run) {
 
 // resumeRetirement resumes the removal of an instance.
 func (in *instance) resumeRetirement() {
-	if p := in.sup.config.active.Program(programOf(in.name)); p != nil && in.sup.configured(p, in.name) {
+	if p := in.sup.config.active.Program(programOf(in.name)); p != nil && in.sup.replicas.configured(p, in.name) {
 		in.replacement = p
 	}
 	by := in.machine.desired
@@ -346,16 +346,16 @@ func (s *Supervisor) startMissing() {
 	r := s.options.Snapshot
 	if r == nil {
 		for _, in := range slices.Clone(s.registry.instances) {
-			s.autostart(in)
+			s.replicas.autostart(in)
 		}
 		return
 	}
 	for _, program := range s.config.active.Programs {
-		for _, name := range s.namesOf(program) {
+		for _, name := range s.replicas.names(program) {
 			switch in := s.registry.byName[name]; {
 			case in != nil:
 			case !r.Incomplete || r.Clean && !program.KillMode.KillsTree():
-				s.create(name, program, s.desiredFor(program.Name))
+				s.replicas.create(name, program, s.replicas.desiredFor(program.Name))
 			default:
 				s.createUnlessQuarantined(name, program)
 			}
@@ -368,7 +368,7 @@ func (s *Supervisor) startMissing() {
 	if next := s.options.Config; !s.options.Resumed && next != s.config.active {
 		s.applyWithoutExitPolicy(next, config.Compare(s.config.active, next))
 	}
-	s.removeAllSurplus()
+	s.replicas.removeAllSurplus()
 	for _, in := range slices.Clone(s.registry.instances) {
 		if in.staysDown() {
 			s.checkExitPolicy(in) // the predecessor may have missed it
@@ -383,10 +383,10 @@ func (s *Supervisor) startMissing() {
 // createUnlessQuarantined creates an instance without a record. Processes of it that may live
 // quarantine it.
 func (s *Supervisor) createUnlessQuarantined(name string, program *config.Program) {
-	in := s.add(name, program)
+	in := s.replicas.add(name, program)
 	leftovers := s.leftovers[name]
 	if len(leftovers) == 0 && in.tree.Empty() {
-		s.autostart(in)
+		s.replicas.autostart(in)
 		return
 	}
 	if program.Autostart {

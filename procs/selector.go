@@ -121,15 +121,7 @@ func (s *Supervisor) noInstancesText(name string) string {
 	if s.config.active.Program(name) == nil {
 		return "no program of this group has instances"
 	}
-	return "it has no instances: " + s.noReplicasReason(name) + "; see `superd ctl scale`"
-}
-
-// noReplicasReason returns why a program has no instances.
-func (s *Supervisor) noReplicasReason(program string) string {
-	if _, scaled := s.scales[program]; scaled {
-		return "scaled to 0 by " + actor(ActorOperator).String()
-	}
-	return "replicas is 0"
+	return "it has no instances: " + s.replicas.noneReason(name) + "; see `superd ctl scale`"
 }
 
 // A nameMatcher holds the given names and which of them select something.

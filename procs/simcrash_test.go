@@ -166,7 +166,7 @@ func (h *history) crash() {
 	}
 	if reload || h.sup.config.active != inForce {
 		clear(h.scales)
-		for name, scaled := range h.sup.scales {
+		for name, scaled := range h.sup.replicas.scales {
 			h.scales[name] = scaled.Replicas
 		}
 	}
@@ -185,13 +185,13 @@ func (h *history) runWithoutSuperd(d time.Duration) {
 
 // checkScales checks that the operator's scales survive, if they were written.
 func (h *history) checkScales(lost bool) {
-	for name, scaled := range h.sup.scales {
+	for name, scaled := range h.sup.replicas.scales {
 		if n, ok := h.scales[name]; !lost && (!ok || n != scaled.Replicas) {
 			h.fail("%s is scaled to %d, it was scaled to %d", name, scaled.Replicas, n)
 		}
 	}
 	for name := range h.scales {
-		if _, ok := h.sup.scales[name]; !ok && !lost {
+		if _, ok := h.sup.replicas.scales[name]; !ok && !lost {
 			h.fail("the scale of %s is lost", name)
 		}
 	}

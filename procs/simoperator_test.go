@@ -74,7 +74,7 @@ func (h *history) scale() {
 	p := programs[h.rng.IntN(len(programs))]
 	n := h.rng.IntN(4)
 	h.logf("scale %s=%d", p.Name, n)
-	before, desired := h.instanceNames(p), h.sup.desiredFor(p.Name)
+	before, desired := h.instanceNames(p), h.sup.replicas.desiredFor(p.Name)
 	if len(before) == 0 {
 		desired = &target{true, actor(ActorOperator)}
 	}
@@ -90,7 +90,7 @@ func (h *history) scale() {
 	if _, err := h.sup.Scale([]Scaling{{p.Name, n}}, true, func(all []ScaleResult) {
 		h.pending--
 		h.logf("scale %s=%d: %v", p.Name, n, all)
-		if _, ok := h.journal.values[scaleKey(p.Name)]; ok != (h.sup.scales[p.Name] != scale{}) && !h.journal.queued(scaleKey(p.Name)) {
+		if _, ok := h.journal.values[scaleKey(p.Name)]; ok != (h.sup.replicas.scales[p.Name] != scale{}) && !h.journal.queued(scaleKey(p.Name)) {
 			h.fail("%s: the operator was answered before the scale was written", p.Name)
 		}
 	}); err != nil {
@@ -210,7 +210,7 @@ func (h *history) expectChange(c *config.Change) {
 	case config.ProgramAdded:
 		h.expectNames(p, nil, p.Instances())
 	default:
-		desired := h.sup.desiredFor(c.Name)
+		desired := h.sup.replicas.desiredFor(c.Name)
 		if c.Key("replicas") != nil {
 			delete(h.scales, c.Name)
 		}

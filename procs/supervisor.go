@@ -78,7 +78,7 @@ type Supervisor struct {
 	graph      *deps.Graph[*instance]
 	reconciler *reconciler
 	conflicts  *conflicts
-	scales     map[string]scale // replica counts set by an operator, by program
+	replicas   *replicas
 	reaper     *reaper
 
 	// All programs that start by themselves were spawned once, or maxReadyDelay has passed
@@ -107,7 +107,6 @@ func New(o Options) *Supervisor {
 
 		registry: newRegistry(),
 		graph:    deps.New(graphOwner{}),
-		scales:   map[string]scale{},
 	}
 	s.recorder = newRecorder(s.platform)
 	s.fds = newFDKeeper(s.platform, s.registry, s.recorder, func() bool { return s.shutdown != nil })
@@ -120,6 +119,7 @@ func New(o Options) *Supervisor {
 	s.conflicts = newConflicts(s.registry, s.reconciler)
 	s.schedules = newSchedules(s.platform, s.recorder)
 	s.config = newConfigState(s.platform, s.recorder, s.saveSelf)
+	s.replicas = newReplicas(s)
 	s.store.OnFirstOutput(s.recorder.recordFirstOutput)
 	s.store.BeforeFirstOutput(s.saveOutputStart)
 	s.store.OnDropped(s.recorder.recordDropped)
@@ -134,7 +134,7 @@ func New(o Options) *Supervisor {
 		s.config.activateFirst()
 		for _, program := range o.Config.Programs {
 			for _, name := range program.Instances() {
-				s.add(name, program)
+				s.replicas.add(name, program)
 			}
 		}
 	}
@@ -158,30 +158,10 @@ func (s *Supervisor) Start(onEnd func()) {
 	s.subscriptions.changed()
 }
 
-// autostart starts the instance if its configuration says so. A program with a mistake becomes
-// failed, with the mistake as the reason.
-func (s *Supervisor) autostart(in *instance) {
-	if in.program.Autostart || len(in.program.Invalid) > 0 {
-		in.do(func() []Effect { return in.machine.wantUp(actor(ActorConfiguration), false) })
-		return
-	}
-	in.save() // the record shows that it was created
-}
-
-// add creates a stopped instance. It is not saved before its desired state is known: until then a
-// successor must create it anew.
-func (s *Supervisor) add(name string, program *config.Program) *instance {
-	in := s.newInstance(name, program, program, "")
-	s.registry.add(in)
-	s.subscriptions.instancesChanged()
-	s.conflicts.find(in)
-	return in
-}
-
 // atRest is called when an instance comes to rest, or waits.
 func (s *Supervisor) atRest(in *instance) {
 	if in.retiring {
-		s.beginRemoval(in)
+		s.replicas.beginRemoval(in)
 	}
 	if s.shutdown != nil && in.program.KillMode.KillsTree() && in.quarantine == nil && in.machine.state.AtRest() && in.tree.Empty() {
 		// Here, since a thousand removals at the end would take long

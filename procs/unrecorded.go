@@ -111,7 +111,7 @@ func (s *Supervisor) unrecordedRun(r *Snapshot, name string) *savedInstance {
 	was, leftovers := r.instances[name], s.leftovers[name]
 	program := cmp.Or(r.definition(r.oldest(), name), s.config.active.Program(programOf(name)))
 	switch {
-	case program == nil || was == nil && !s.configured(program, name), r.hasStart(name):
+	case program == nil || was == nil && !s.replicas.configured(program, name), r.hasStart(name):
 		return nil
 	case !program.KillMode.KillsTree() || len(program.PreStart)+len(program.PostStop) > 0:
 		return nil
