@@ -213,5 +213,5 @@ func (in *instance) reevaluate(before *config.Program) {
 // stayFailed cancels the slow retry of an instance that hit its start limit.
 func (in *instance) stayFailed() {
 	in.perform(Disarm)
-	in.sup.checkExitPolicy(in)
+	in.sup.exitPolicy.check(in)
 }

@@ -174,7 +174,7 @@ func TestAllExited(t *testing.T) {
 			for old.machine.state != Stopped {
 				h.v.Step()
 			}
-			if h.sup.allEnded() { // its last output may still be drained
+			if h.sup.exitPolicy.allEnded() { // its last output may still be drained
 				t.Error("all counted as ended before the replacement was created")
 			}
 		}, false, 0},

@@ -207,7 +207,7 @@ func (in *instance) do(step func() []Effect) {
 	in.answerWaiters()
 	in.sup.subscriptions.changed()
 	if before != after && in.staysDown() {
-		in.sup.checkExitPolicy(in)
+		in.sup.exitPolicy.check(in)
 	}
 	if after.AtRest() || after == Waiting {
 		in.sup.atRest(in)
@@ -217,8 +217,8 @@ func (in *instance) do(step func() []Effect) {
 func (in *instance) perform(effect Effect) {
 	switch effect {
 	case Spawn:
-		if !in.sup.anyStarted {
-			in.sup.anyStarted = true
+		if !in.sup.exitPolicy.begun {
+			in.sup.exitPolicy.begun = true
 			in.sup.saveSelf()
 		}
 		in.spawn()

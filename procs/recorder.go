@@ -339,10 +339,10 @@ func (s *Supervisor) saveSelf() {
 }
 
 func (s *Supervisor) savedSelf() *savedSuperd {
-	v := &savedSuperd{Config: s.config.number, Before: s.config.before, Begun: s.anyStarted}
+	v := &savedSuperd{Config: s.config.number, Before: s.config.before, Begun: s.exitPolicy.begun}
 	if s.shutdown != nil {
 		v.Shutdown = &savedShutdown{Why: saveReason(s.shutdown.why), RequestedAt: s.shutdown.requestedAt,
-			Hurry: s.shutdown.hurry, Status: s.exitStatus}
+			Hurry: s.shutdown.hurry, Status: s.exitPolicy.status}
 	}
 	return v
 }

@@ -46,9 +46,9 @@ func (s *Supervisor) Adopt() error {
 	}
 	if sh := r.self.Shutdown; sh != nil && s.options.Resumed {
 		s.shutdown = &shutdown{why: sh.Why.reason(), requestedAt: sh.RequestedAt, hurry: sh.Hurry}
-		s.exitStatus, s.endDecided = sh.Status, sh.Status != 0
+		s.exitPolicy.status, s.exitPolicy.decided = sh.Status, sh.Status != 0
 	}
-	s.anyStarted = r.self.Begun || r.Lives()
+	s.exitPolicy.begun = r.self.Begun || r.Lives()
 	s.fds.inherit(s.options.StoredFDs.Files)
 	for _, v := range r.instances {
 		s.fds.known(v.FDName)

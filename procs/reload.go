@@ -195,8 +195,8 @@ func (s *Supervisor) compareAndApply(next *config.Config) ReloadResult {
 func (s *Supervisor) applyConfig(next *config.Config, diff config.Diff) ReloadResult {
 	result := s.applyWithoutExitPolicy(next, diff)
 	if diff.Differs() {
-		s.endIfAnyFailed()
-		s.endIfAllEnded()
+		s.exitPolicy.endIfAnyFailed()
+		s.exitPolicy.endIfAllEnded()
 	}
 	return result
 }

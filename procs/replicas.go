@@ -240,7 +240,7 @@ func (r *replicas) remove(in *instance) {
 			r.add(in.name, in.replacement).startReplacement(in)
 		}
 		r.conflicts.release(in)
-		r.sup.endIfAllEnded()
+		r.sup.exitPolicy.endIfAllEnded()
 	}
 	for _, w := range in.waiters {
 		w.done(CommandResult{State: Stopped, OK: w.op == OpStop, Message: "removed"})

@@ -371,13 +371,13 @@ func (s *Supervisor) startMissing() {
 	s.replicas.removeAllSurplus()
 	for _, in := range slices.Clone(s.registry.instances) {
 		if in.staysDown() {
-			s.checkExitPolicy(in) // the predecessor may have missed it
+			s.exitPolicy.check(in) // the predecessor may have missed it
 		}
 	}
 	for name := range s.schedules.saved {
 		s.schedules.drop(name)
 	}
-	s.endIfAllEnded()
+	s.exitPolicy.endIfAllEnded()
 }
 
 // createUnlessQuarantined creates an instance without a record. Processes of it that may live

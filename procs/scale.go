@@ -153,7 +153,7 @@ func (r *replicas) scale(program *config.Program, replicas int, result *ScaleRes
 			}
 		}
 	}
-	r.sup.endIfAllEnded()
+	r.sup.exitPolicy.endIfAllEnded()
 	return affected
 }
 

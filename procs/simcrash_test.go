@@ -264,7 +264,7 @@ func (h *history) resyncModels(before map[string]beforeCrash, pending map[string
 		*p = policyModel{begun: p.begun}
 	}
 	p.restSince = 0
-	p.begun = p.begun && (h.sup.anyStarted || !pending[superdKey])
+	p.begun = p.begun && (h.sup.exitPolicy.begun || !pending[superdKey])
 	for _, in := range h.sup.registry.instances {
 		if h.models[in.name] == nil {
 			h.models[in.name] = &model{}

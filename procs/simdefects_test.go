@@ -80,8 +80,8 @@ var defects = []defect{
 		}
 	}},
 	{name: "the exit status of a failed essential program is lost", eachTurn: func(in *instance) {
-		if in.sup.endDecided {
-			in.sup.exitStatus = 0
+		if in.sup.exitPolicy.decided {
+			in.sup.exitPolicy.status = 0
 		}
 	}},
 	{name: "a command is not answered when the program is unkillable", onUnkillable: func(h *history, instance string) {

@@ -88,10 +88,7 @@ type Supervisor struct {
 	reloads    []*reloading            // callers that wait for the next reload
 	hungFile   *atomic.Pointer[string] // file on which a reload hangs; nil: none hangs
 	shutdown   *shutdown
-	anyStarted bool // something was started
-	endDecided bool // an instance has decided the end of superd and the exit status
-	endPosted  bool // a check whether all instances have ended is posted
-	exitStatus int  // superd's own
+	exitPolicy *exitPolicy
 	onEnd      func()
 
 	subscriptions *subscriptions
@@ -113,13 +110,14 @@ func New(o Options) *Supervisor {
 	s.reaper = newReaper(s.platform, s.recorder, s.fds)
 	s.subscriptions = newSubscriptions(s.platform, s.registry, s.updateNotifier)
 	s.reconciler = newReconciler(s.scope, func() {
-		s.endIfAllEnded()
+		s.exitPolicy.endIfAllEnded()
 		s.subscriptions.changed()
 	})
 	s.conflicts = newConflicts(s.registry, s.reconciler)
 	s.schedules = newSchedules(s.platform, s.recorder)
 	s.config = newConfigState(s.platform, s.recorder, s.saveSelf)
 	s.replicas = newReplicas(s)
+	s.exitPolicy = newExitPolicy(s)
 	s.store.OnFirstOutput(s.recorder.recordFirstOutput)
 	s.store.BeforeFirstOutput(s.saveOutputStart)
 	s.store.OnDropped(s.recorder.recordDropped)
@@ -167,7 +165,7 @@ func (s *Supervisor) atRest(in *instance) {
 		// Here, since a thousand removals at the end would take long
 		s.removeSoon(in)
 	}
-	s.endIfAllEnded()
+	s.exitPolicy.endIfAllEnded()
 	s.continueShutdown()
 }
 
