@@ -187,7 +187,7 @@ func (s *Supervisor) refusal(op Op, in *instance) string {
 	switch {
 	case op == OpStop:
 		return ""
-	case s.shutdown != nil:
+	case s.shutdown.begun:
 		return "superd is shutting down"
 	case in.quarantine != nil:
 		return in.machine.stateReason.String()

@@ -11,7 +11,7 @@ import (
 
 // reap handles the exit of the main process.
 func (in *instance) reap(r *run, process host.Process) {
-	if r.mainWatch != nil && r.notifyDrain == drainNotStarted && in.sup.requestingStops() {
+	if r.mainWatch != nil && r.notifyDrain == drainNotStarted && in.sup.shutdown.requestingStops() {
 		return // later: the other programs get their stop signals first
 	}
 	if r.mainWatch == nil && r.process == process && !process.Ended() {

@@ -10,7 +10,7 @@ import (
 // An exitPolicy decides when superd ends by itself, and its exit status. It begins the shutdown.
 type exitPolicy struct {
 	*platform
-	sup        *Supervisor // for its shutdown
+	shutdown   *shutdown
 	registry   *registry
 	reconciler *reconciler
 	config     *configState
@@ -20,10 +20,11 @@ type exitPolicy struct {
 	status     int  // superd's exit status
 }
 
+// newExitPolicy returns the exit policy of s, whose parts it needs.
 func newExitPolicy(s *Supervisor) *exitPolicy {
 	return &exitPolicy{
-		platform: s.platform, sup: s, registry: s.registry, reconciler: s.reconciler,
-		config: s.config,
+		platform: s.platform, shutdown: s.shutdown, registry: s.registry,
+		reconciler: s.reconciler, config: s.config,
 	}
 }
 
@@ -31,7 +32,7 @@ func newExitPolicy(s *Supervisor) *exitPolicy {
 // itself: it has exited, or failed without a retry.
 func (x *exitPolicy) check(in *instance) {
 	switch when := x.config.active.Superd.ExitWhen; {
-	case x.sup.shutdown != nil || x.decided:
+	case x.shutdown.begun || x.decided:
 	case in.program.Essential:
 		x.endWith(in, Reason{ReasonEssentialEnded,
 			fmt.Sprintf("%s is essential and stays down: %s", in.name, in.machine.stateReason)})
@@ -44,7 +45,7 @@ func (x *exitPolicy) check(in *instance) {
 // endIfAnyFailed ends superd if a new configuration says so for an instance that has already
 // failed.
 func (x *exitPolicy) endIfAnyFailed() {
-	if x.config.active.Superd.ExitWhen != config.ExitAnyFailed || x.sup.shutdown != nil || x.decided {
+	if x.config.active.Superd.ExitWhen != config.ExitAnyFailed || x.shutdown.begun || x.decided {
 		return
 	}
 	if first := x.firstFailed(); first != nil {
@@ -58,8 +59,8 @@ func (x *exitPolicy) endWith(in *instance, why Reason) {
 	x.decided = true
 	x.status = in.exitStatus()
 	x.scope.Post(func() {
-		if x.sup.shutdown == nil {
-			x.sup.beginShutdown(why, 0)
+		if !x.shutdown.begun {
+			x.shutdown.begin(why, 0)
 		}
 	})
 }
@@ -73,9 +74,9 @@ func (x *exitPolicy) endIfAllEnded() {
 	x.posted = true
 	x.scope.Post(func() {
 		x.posted = false
-		if x.sup.shutdown == nil && !x.decided && x.allEnded() {
+		if !x.shutdown.begun && !x.decided && x.allEnded() {
 			x.status = x.firstFailureStatus()
-			x.sup.beginShutdown(Reason{ReasonAllEnded,
+			x.shutdown.begin(Reason{ReasonAllEnded,
 				fmt.Sprintf("exit_when = %q and all programs have ended", config.ExitAllExited)}, 0)
 		}
 	})

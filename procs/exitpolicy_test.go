@@ -17,7 +17,7 @@ import (
 func newFaultFree(seed uint64, conf *config.Config) (h *history, ended func() bool) {
 	h = newHistory(seed, defect{}, false)
 	h.kernel.mix = faultMix{}
-	h.sup.onEnd = func() { h.ended = true }
+	h.sup.shutdown.onEnd = func() { h.ended = true }
 	h.sup.compareAndApply(conf)
 	h.v.RunFor(time.Minute)
 	return h, func() bool { h.v.RunFor(time.Minute); return h.ended }

@@ -84,7 +84,7 @@ func TestGoldenRecords(t *testing.T) {
 		h = newHistory(seed, defect{}, false)
 	}
 	h.kernel.mix = faultMix{neverReady: 1, hookHangs: 1}
-	h.sup.onEnd = func() {}
+	h.sup.shutdown.onEnd = func() {}
 	h.sup.compareAndApply(&config.Config{})
 	h.v.RunFor(time.Minute)
 	events := eventlog.Open(t.TempDir(), eventlog.MaxSize, slog.New(slog.DiscardHandler))

@@ -211,7 +211,7 @@ func (h *hookRun) signalStop() {
 		}
 	}
 	timeout := h.run.program.StopTimeout
-	if h.in.sup.inHurry() {
+	if h.in.sup.shutdown.hurry {
 		timeout = 0
 	}
 	h.due = min(h.due, h.in.sup.loop.Now()+timeout)

@@ -269,7 +269,7 @@ func (in *instance) staysDown() bool {
 
 // armStop arms StopTimeout. A timeout that is negative, or a hurried shutdown, means at once.
 func (in *instance) armStop(timeout time.Duration) {
-	if timeout < 0 || in.sup.inHurry() {
+	if timeout < 0 || in.sup.shutdown.hurry {
 		timeout = 0
 	}
 	r := in.run

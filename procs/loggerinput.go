@@ -54,7 +54,7 @@ func (in *instance) inputFD() int {
 }
 
 // neverStartsAgain reports whether this superd does not start the instance any more.
-func (in *instance) neverStartsAgain() bool { return in.retiring || in.sup.shutdown != nil }
+func (in *instance) neverStartsAgain() bool { return in.retiring || in.sup.shutdown.begun }
 
 // endInput closes the logger's input once all output of the program is written to it. It stops a
 // logger that does not start again.

@@ -284,7 +284,7 @@ func (in *instance) extend(r *run, until time.Duration) {
 		extendTimer(r.reloadTimer)
 		extendTimer(r.ownStopTimer)
 	case Stopping:
-		if until = min(until, r.stopLimit); until > r.stopDeadline && !in.sup.inHurry() {
+		if until = min(until, r.stopLimit); until > r.stopDeadline && !in.sup.shutdown.hurry {
 			r.stopDeadline = until
 			r.stopTimer.Reset(until - now)
 		}

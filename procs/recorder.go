@@ -340,7 +340,7 @@ func (s *Supervisor) saveSelf() {
 
 func (s *Supervisor) savedSelf() *savedSuperd {
 	v := &savedSuperd{Config: s.config.number, Before: s.config.before, Begun: s.exitPolicy.begun}
-	if s.shutdown != nil {
+	if s.shutdown.begun {
 		v.Shutdown = &savedShutdown{Why: saveReason(s.shutdown.why), RequestedAt: s.shutdown.requestedAt,
 			Hurry: s.shutdown.hurry, Status: s.exitPolicy.status}
 	}

@@ -45,7 +45,8 @@ func (s *Supervisor) Adopt() error {
 		s.config.active = known
 	}
 	if sh := r.self.Shutdown; sh != nil && s.options.Resumed {
-		s.shutdown = &shutdown{why: sh.Why.reason(), requestedAt: sh.RequestedAt, hurry: sh.Hurry}
+		s.shutdown.begun, s.shutdown.why = true, sh.Why.reason()
+		s.shutdown.requestedAt, s.shutdown.hurry = sh.RequestedAt, sh.Hurry
 		s.exitPolicy.status, s.exitPolicy.decided = sh.Status, sh.Status != 0
 	}
 	s.exitPolicy.begun = r.self.Begun || r.Lives()
@@ -81,7 +82,7 @@ func (s *Supervisor) Adopt() error {
 	if err := s.reopen(all); err != nil {
 		return err
 	}
-	if r.self.Shutdown != nil && s.shutdown == nil {
+	if r.self.Shutdown != nil && !s.shutdown.begun {
 		// First: if superd is killed now, a supervisor that the keeper starts must not resume the
 		// shutdown.
 		if err := s.recorder.journal.Put(superdKey, s.savedSelf()); err != nil {

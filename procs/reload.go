@@ -76,7 +76,7 @@ func (s *Supervisor) reload() {
 	s.reloading = true
 	dryRun := !slices.ContainsFunc(waiting, func(r *reloading) bool { return !r.dryRun })
 	notifySystem := func(notify func()) {
-		if !dryRun && s.ready && s.shutdown == nil {
+		if !dryRun && s.ready && !s.shutdown.begun {
 			notify()
 		}
 	}
@@ -123,7 +123,7 @@ func (s *Supervisor) reload() {
 				s.addOutdated(&diff, next)
 			}
 			switch {
-			case s.shutdown != nil:
+			case s.shutdown.begun:
 				finish(ReloadResult{}, errShuttingDown)
 			case err != nil:
 				finish(ReloadResult{}, err)

@@ -12,8 +12,7 @@ import (
 // replicas decides which instances a program has, by the configuration or an operator's scale, and
 // creates and removes them.
 //
-// It calls back into the supervisor to make an instance, since an instance acts on all parts, and
-// to end superd when no instance is left.
+// It calls back into the supervisor to make an instance, since an instance acts on all parts.
 type replicas struct {
 	*platform
 	sup           *Supervisor
@@ -23,6 +22,8 @@ type replicas struct {
 	config        *configState
 	conflicts     *conflicts
 	subscriptions *subscriptions
+	shutdown      *shutdown
+	exitPolicy    *exitPolicy
 	scales        map[string]scale // replica counts set by an operator, by program
 }
 
@@ -30,6 +31,7 @@ func newReplicas(s *Supervisor) *replicas {
 	return &replicas{
 		platform: s.platform, sup: s, registry: s.registry, recorder: s.recorder, fds: s.fds,
 		config: s.config, conflicts: s.conflicts, subscriptions: s.subscriptions,
+		shutdown: s.shutdown, exitPolicy: s.exitPolicy,
 		scales: map[string]scale{},
 	}
 }
@@ -228,19 +230,19 @@ func (r *replicas) remove(in *instance) {
 	}
 	in.removeFromGraph()
 	in.scope.Close()
-	replaced := r.sup.shutdown == nil && in.replacement != nil
+	replaced := !r.shutdown.begun && in.replacement != nil
 	if !replaced {
 		// Before another instance creates the same names
 		r.host.RemoveNames(in.runtimePaths())
 	}
 	r.log.Info("program removed", "instance", in.name)
 	r.subscriptions.changed()
-	if r.sup.shutdown == nil {
+	if !r.shutdown.begun {
 		if replaced {
 			r.add(in.name, in.replacement).startReplacement(in)
 		}
 		r.conflicts.release(in)
-		r.sup.exitPolicy.endIfAllEnded()
+		r.exitPolicy.endIfAllEnded()
 	}
 	for _, w := range in.waiters {
 		w.done(CommandResult{State: Stopped, OK: w.op == OpStop, Message: "removed"})

@@ -403,14 +403,6 @@ func (in *instance) quarantineWithScan(leftovers []host.Leftover) {
 	in.setQuarantine(leftovers)
 }
 
-// resumeShutdown resumes a shutdown of the predecessor, or begins one that was requested before
-// Start.
-func (s *Supervisor) resumeShutdown() {
-	s.notify.Stopping()
-	s.shutdown.resumed = true
-	s.requestAllStops()
-}
-
 // undoShutdown restores the desired states before a shutdown that is not resumed.
 func (s *Supervisor) undoShutdown() {
 	undone := false

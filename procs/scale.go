@@ -153,13 +153,13 @@ func (r *replicas) scale(program *config.Program, replicas int, result *ScaleRes
 			}
 		}
 	}
-	r.sup.exitPolicy.endIfAllEnded()
+	r.exitPolicy.endIfAllEnded()
 	return affected
 }
 
 // scalings returns the desired number of replicas of each program.
 func (r *replicas) scalings(wanted []Scaling) (map[string]int, error) {
-	if r.sup.shutdown != nil {
+	if r.shutdown.begun {
 		return nil, &ScaleError{wanted[0].Name, "superd is shutting down"}
 	}
 	counts := map[string]int{}

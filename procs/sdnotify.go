@@ -21,7 +21,7 @@ type Notifier interface {
 // updateNotifier reports that superd is ready, once, and later its summary.
 func (s *Supervisor) updateNotifier() {
 	switch {
-	case s.onEnd == nil || s.shutdown != nil || s.reloading:
+	case s.shutdown.onEnd == nil || s.shutdown.begun || s.reloading:
 	case s.ready:
 		s.notify.Status(s.summary())
 	case s.registry.counts[Spawning] == 0 && s.reconciler.idle(), !s.readyBy.Active():

@@ -144,7 +144,7 @@ func (h *history) checkState(in *instance, w *observedInstance) {
 
 // stopNotRequested reports whether a shutdown under way has not requested the instance to stop yet.
 func (h *history) stopNotRequested(in *instance) bool {
-	return h.sup.requestingStops() && slices.Contains(h.sup.shutdown.stopQueue, in)
+	return h.sup.shutdown.requestingStops() && slices.Contains(h.sup.shutdown.stopQueue, in)
 }
 
 // checkSlowRetry checks that a failed instance is retried exactly if the active configuration says
@@ -345,12 +345,12 @@ func (h *history) checkRest() {
 	if h.pending > 0 {
 		h.fail("%d commands were never answered", h.pending)
 	}
-	if begun := h.sup.shutdown != nil; begun != h.ended {
+	if begun := h.sup.shutdown.begun; begun != h.ended {
 		h.fail("shutdown: begun %v, complete %v", begun, h.ended)
 	}
 	for _, p := range h.sup.config.active.Programs {
 		for _, name := range h.instanceNames(p) {
-			if h.sup.registry.byName[name] == nil && h.sup.shutdown == nil {
+			if h.sup.registry.byName[name] == nil && !h.sup.shutdown.begun {
 				h.fail("%s is missing", name)
 			}
 		}
@@ -380,7 +380,7 @@ func (h *history) checkRest() {
 		case in.retiring:
 			h.fail("%s was removed and still exists: %s", in.name, m.state)
 		// A shutdown ignores reloads
-		case h.sup.shutdown == nil && !h.belongs(in):
+		case !h.sup.shutdown.begun && !h.belongs(in):
 			h.fail("%s exists, beyond the replicas of its program", in.name)
 		case !m.desired.up && (main > 0 || !m.state.AtRest()):
 			h.fail("%s should be down: %s with %d processes", in.name, m.state, main)

@@ -83,7 +83,7 @@ func (h *history) crash() {
 			h.kernel.socketOf(in.run.invocationID).lost = true
 		}
 	}
-	shuttingDown := h.sup.shutdown != nil
+	shuttingDown := h.sup.shutdown.begun
 	state, pending := h.journal.end()
 	h.logf("--- superd is killed; its successor resumes: %v; not written: %v", resumed, sortedKeys(pending))
 	h.sup.scope.Close()
@@ -260,7 +260,7 @@ func recordedOf(in *instance, m *machine) recordedMachine {
 // unwritten change led to, so it takes that from the new superd.
 func (h *history) resyncModels(before map[string]beforeCrash, pending map[string]bool, all bool) {
 	p := &h.policy
-	if h.sup.shutdown == nil {
+	if !h.sup.shutdown.begun {
 		*p = policyModel{begun: p.begun}
 	}
 	p.restSince = 0
@@ -274,7 +274,7 @@ func (h *history) resyncModels(before map[string]beforeCrash, pending map[string
 		lost := all || pending[instanceKey(in.name)] || !known || in.retiring
 		model.graph = graphModel{stoppedByOperator: in.desired().by.is(ActorOperator) && !in.desired().up, by: in.machine.desired.by}
 		if lost {
-			model.wantUp, model.since = in.desired().up && h.sup.shutdown == nil, h.v.Now()
+			model.wantUp, model.since = in.desired().up && !h.sup.shutdown.begun, h.v.Now()
 			model.retries, model.startLimitHit = in.machine.restartAttempts, in.machine.startLimitHit
 			model.failures = slices.Clone(in.machine.failures)
 			model.outcomeUncertain = in.machine.state == TearingDown
@@ -294,7 +294,7 @@ func (h *history) resyncModels(before map[string]beforeCrash, pending map[string
 		}
 		model.excusedAt, model.justifiedAt, model.reportJustified = h.v.Now(), h.v.Now(), true
 		h.resyncSchedule(in, model, !lost)
-		if h.sup.shutdown == nil && in.staysDown() {
+		if !h.sup.shutdown.begun && in.staysDown() {
 			h.recordExitDecision(in, model)
 		}
 	}

@@ -292,11 +292,11 @@ func (h *history) checkGraph(in *instance, w *observedInstance) {
 // checkStop checks that an instance is not stopped before its dependents and, in a shutdown, not
 // before the instances ordered after it.
 func (h *history) checkStop(in *instance, before State) {
-	if h.sup.inHurry() {
+	if h.sup.shutdown.hurry {
 		return
 	}
 	// A stop in this turn may have preceded the shutdown
-	ordered := h.sup.shutdown != nil && (before != StopPending || h.policy.shutdownTurn != h.v.Turns())
+	ordered := h.sup.shutdown.begun && (before != StopPending || h.policy.shutdownTurn != h.v.Turns())
 	for _, other := range h.sup.registry.instances {
 		requires, after := h.dependencies(other)
 		first := contains(requires, in) || ordered && contains(after, in)

@@ -25,7 +25,7 @@ func (h *history) want(name string, up bool) {
 func (h *history) command() {
 	switch draw := h.rng.IntN(10); {
 	case len(h.sup.registry.instances) == 0 || draw == 9:
-		if h.sup.shutdown == nil {
+		if !h.sup.shutdown.begun {
 			h.reload()
 		}
 		return
@@ -68,7 +68,7 @@ func (h *history) command() {
 // scale draws another number of replicas for a program.
 func (h *history) scale() {
 	programs := h.sup.config.active.Programs
-	if len(programs) == 0 || h.sup.shutdown != nil {
+	if len(programs) == 0 || h.sup.shutdown.begun {
 		return
 	}
 	p := programs[h.rng.IntN(len(programs))]

@@ -22,7 +22,7 @@ type policyModel struct {
 // observeShutdown checks that superd has a reason to shut down.
 func (h *history) observeShutdown() {
 	p := &h.policy
-	if p.shutdownSeen || h.sup.shutdown == nil {
+	if p.shutdownSeen || !h.sup.shutdown.begun {
 		return
 	}
 	p.shutdownSeen, p.shutdownTurn = true, h.v.Turns()

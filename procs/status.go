@@ -91,7 +91,7 @@ func (s *Supervisor) Info() Info {
 		Uptime:       s.loop.Now() - s.startedAt,
 		Programs:     len(s.registry.instances),
 		Running:      s.registry.counts[Running],
-		ShuttingDown: s.shutdown != nil,
+		ShuttingDown: s.shutdown.begun,
 	}
 }
 

@@ -105,7 +105,7 @@ func (in *instance) markUnkillable(why string) {
 	in.publish()
 	in.sup.subscriptions.changed()
 	in.answerWaiters()
-	in.sup.continueShutdown()
+	in.sup.shutdown.proceed()
 }
 
 func (in *instance) clearUnkillable() {

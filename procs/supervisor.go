@@ -89,7 +89,6 @@ type Supervisor struct {
 	hungFile   *atomic.Pointer[string] // file on which a reload hangs; nil: none hangs
 	shutdown   *shutdown
 	exitPolicy *exitPolicy
-	onEnd      func()
 
 	subscriptions *subscriptions
 }
@@ -106,7 +105,7 @@ func New(o Options) *Supervisor {
 		graph:    deps.New(graphOwner{}),
 	}
 	s.recorder = newRecorder(s.platform)
-	s.fds = newFDKeeper(s.platform, s.registry, s.recorder, func() bool { return s.shutdown != nil })
+	s.fds = newFDKeeper(s.platform, s.registry, s.recorder, func() bool { return s.shutdown.begun })
 	s.reaper = newReaper(s.platform, s.recorder, s.fds)
 	s.subscriptions = newSubscriptions(s.platform, s.registry, s.updateNotifier)
 	s.reconciler = newReconciler(s.scope, func() {
@@ -116,8 +115,9 @@ func New(o Options) *Supervisor {
 	s.conflicts = newConflicts(s.registry, s.reconciler)
 	s.schedules = newSchedules(s.platform, s.recorder)
 	s.config = newConfigState(s.platform, s.recorder, s.saveSelf)
-	s.replicas = newReplicas(s)
+	s.shutdown = newShutdown(s.platform, s.registry, s.recorder, s.reaper, s.saveSelf, s.saveEnd)
 	s.exitPolicy = newExitPolicy(s)
+	s.replicas = newReplicas(s)
 	s.store.OnFirstOutput(s.recorder.recordFirstOutput)
 	s.store.BeforeFirstOutput(s.saveOutputStart)
 	s.store.OnDropped(s.recorder.recordDropped)
@@ -142,16 +142,16 @@ func New(o Options) *Supervisor {
 // Start resumes the recovered instances and starts the programs that start by themselves. onEnd
 // runs when a shutdown is complete, before the journal records the end.
 func (s *Supervisor) Start(onEnd func()) {
-	s.onEnd = onEnd
+	s.shutdown.onEnd = onEnd
 	if s.options.Resumed {
 		s.reaper.schedule() // no signal reported children that exited during the exec of this binary
 	}
 	s.readyBy = s.scope.After(maxReadyDelay, s.updateNotifier)
-	if s.shutdown == nil {
+	if !s.shutdown.begun {
 		s.startMissing()
 		s.logStoppedByOperator()
 	} else { // requested before Start, or resumed
-		s.resumeShutdown()
+		s.shutdown.resume()
 	}
 	s.subscriptions.changed()
 }
@@ -161,12 +161,12 @@ func (s *Supervisor) atRest(in *instance) {
 	if in.retiring {
 		s.replicas.beginRemoval(in)
 	}
-	if s.shutdown != nil && in.program.KillMode.KillsTree() && in.quarantine == nil && in.machine.state.AtRest() && in.tree.Empty() {
+	if s.shutdown.begun && in.program.KillMode.KillsTree() && in.quarantine == nil && in.machine.state.AtRest() && in.tree.Empty() {
 		// Here, since a thousand removals at the end would take long
-		s.removeSoon(in)
+		s.shutdown.removeSoon(in)
 	}
 	s.exitPolicy.endIfAllEnded()
-	s.continueShutdown()
+	s.shutdown.proceed()
 }
 
 // ScheduleReap schedules the reaping of orphans. It is called after SIGCHLD.

@@ -59,7 +59,7 @@ func (in *instance) leftoversKilled(r *run) {
 		in.execProbe.whenIdle(func() { in.leftoversKilled(r) })
 		return
 	}
-	if r.postStopped || len(r.program.PostStop) == 0 || in.sup.inHurry() {
+	if r.postStopped || len(r.program.PostStop) == 0 || in.sup.shutdown.hurry {
 		in.do(in.machine.tornDown)
 		return
 	}
@@ -90,7 +90,7 @@ func (in *instance) killLeftovers(r *run, deadline time.Duration) {
 	t := &teardown{in: in, run: r, scope: r.scope.Child(), signaled: map[host.ProcessKey]bool{}, killed: map[string]bool{}}
 	r.teardown = t
 	t.round = t.scope.Child()
-	if timeout == 0 || in.sup.inHurry() || r.program.KillMode == config.KillMixed {
+	if timeout == 0 || in.sup.shutdown.hurry || r.program.KillMode == config.KillMixed {
 		t.killing = true
 		t.scope.After(host.KillPause, t.onKillTimeout)
 	} else {
