@@ -94,7 +94,7 @@ func TestOrderingHoldsForSimultaneousStarts(t *testing.T) {
 			}
 			runFor(v, time.Second)
 			if s.registry.counts[Running] != len(s.registry.instances) {
-				t.Errorf("%s; want all running", s.summary())
+				t.Errorf("%s; want all running", s.readyNotifier.summary())
 			}
 		})
 	}
@@ -117,7 +117,7 @@ func TestReloadReversesDependency(t *testing.T) {
 	s.compareAndApply(namedPrograms(requires("db", "web"), "db", "web"))
 	runFor(v, time.Second)
 	if s.registry.counts[Running] != 2 || len(s.registry.instances) != 2 {
-		t.Errorf("%s; want both running", s.summary())
+		t.Errorf("%s; want both running", s.readyNotifier.summary())
 	}
 	if s.registry.byName["db"].node.HasDependents() {
 		t.Error("db has dependents; want none")

@@ -75,19 +75,18 @@ func (s *Supervisor) reload() {
 	s.reloads = nil
 	s.reloading = true
 	dryRun := !slices.ContainsFunc(waiting, func(r *reloading) bool { return !r.dryRun })
-	notifySystem := func(notify func()) {
-		if !dryRun && s.ready && !s.shutdown.begun {
-			notify()
-		}
+	if !dryRun {
+		s.readyNotifier.reloadBegun()
 	}
-	notifySystem(s.notify.Reloading)
 	reading := new(atomic.Pointer[string])
 	timer := s.scope.After(reloadTimeout, func() {
 		s.hungFile = reading
 		err := s.reloadHangs()
 		s.log.Error("configuration not reloaded yet: the old one stays in force", "error", err)
 		s.recorder.record(because(eventlog.Event{Kind: eventlog.Reload}, Reason{ReasonReloadHung, err.Error()}))
-		notifySystem(func() { s.notify.Ready(s.summary()) })
+		if !dryRun {
+			s.readyNotifier.reloadEnded()
+		}
 		for _, r := range slices.Concat(waiting, s.reloads) {
 			r.answer(ReloadResult{}, err)
 		}
@@ -98,7 +97,9 @@ func (s *Supervisor) reload() {
 			s.log.Error("configuration not reloaded: the old one stays in force", "error", err)
 			s.recorder.record(because(eventlog.Event{Kind: eventlog.Reload}, Reason{ReasonReloadRefused, err.Error()}))
 		}
-		notifySystem(func() { s.notify.Ready(s.summary()) })
+		if !dryRun {
+			s.readyNotifier.reloadEnded()
+		}
 		for _, r := range waiting {
 			r.answer(result, err)
 		}

@@ -23,7 +23,7 @@ type shutdown struct {
 	reaper   *reaper
 	saveSelf func() // queues superd's own record, which has the shutdown
 	saveEnd  func() // queues the last records
-	onEnd    func() // runs at the end; nil before the start: the shutdown waits for that
+	onEnd    func() // runs at the end; nil before the start
 
 	begun bool
 	why   Reason
@@ -61,6 +61,9 @@ const secondRequestAfter = time.Second
 
 // maxNamed bounds how many instances one message names.
 const maxNamed = 20
+
+// started reports whether superd has started. Before, a shutdown does not end.
+func (d *shutdown) started() bool { return d.onEnd != nil }
 
 // Shutdown stops every program and then superd, at a person's request. A second request,
 // secondRequestAfter or more after the first, kills all processes that are left.
@@ -237,7 +240,7 @@ func (in *instance) hurry() {
 
 // proceed ends superd when all instances are at rest or have an unkillable process.
 func (d *shutdown) proceed() {
-	if !d.begun || d.requestingStops() || d.draining || d.onEnd == nil {
+	if !d.begun || d.requestingStops() || d.draining || !d.started() {
 		return
 	}
 	if d.registry.atRest()+d.registry.unkillable < len(d.registry.instances) {

@@ -64,7 +64,6 @@ type Options struct {
 // A Supervisor supervises the programs of one configuration.
 type Supervisor struct {
 	*platform
-	notify   Notifier
 	fds      *fdKeeper
 	recorder *recorder
 
@@ -81,14 +80,12 @@ type Supervisor struct {
 	replicas   *replicas
 	reaper     *reaper
 
-	// All programs that start by themselves were spawned once, or maxReadyDelay has passed
-	ready      bool
-	readyBy    *loop.Timer // fires after maxReadyDelay
-	reloading  bool
-	reloads    []*reloading            // callers that wait for the next reload
-	hungFile   *atomic.Pointer[string] // file on which a reload hangs; nil: none hangs
-	shutdown   *shutdown
-	exitPolicy *exitPolicy
+	readyNotifier *readyNotifier
+	reloading     bool
+	reloads       []*reloading            // callers that wait for the next reload
+	hungFile      *atomic.Pointer[string] // file on which a reload hangs; nil: none hangs
+	shutdown      *shutdown
+	exitPolicy    *exitPolicy
 
 	subscriptions *subscriptions
 }
@@ -97,7 +94,6 @@ type Supervisor struct {
 func New(o Options) *Supervisor {
 	s := &Supervisor{
 		platform: newPlatform(o),
-		notify:   o.Notify,
 
 		leftovers: map[string][]host.Leftover{},
 
@@ -107,16 +103,17 @@ func New(o Options) *Supervisor {
 	s.recorder = newRecorder(s.platform)
 	s.fds = newFDKeeper(s.platform, s.registry, s.recorder, func() bool { return s.shutdown.begun })
 	s.reaper = newReaper(s.platform, s.recorder, s.fds)
-	s.subscriptions = newSubscriptions(s.platform, s.registry, s.updateNotifier)
 	s.reconciler = newReconciler(s.scope, func() {
 		s.exitPolicy.endIfAllEnded()
 		s.subscriptions.changed()
 	})
-	s.conflicts = newConflicts(s.registry, s.reconciler)
-	s.schedules = newSchedules(s.platform, s.recorder)
 	s.config = newConfigState(s.platform, s.recorder, s.saveSelf)
 	s.shutdown = newShutdown(s.platform, s.registry, s.recorder, s.reaper, s.saveSelf, s.saveEnd)
+	s.readyNotifier = newReadyNotifier(s, func() bool { return s.reloading })
+	s.subscriptions = newSubscriptions(s.platform, s.registry, s.readyNotifier.update)
 	s.exitPolicy = newExitPolicy(s)
+	s.conflicts = newConflicts(s.registry, s.reconciler)
+	s.schedules = newSchedules(s.platform, s.recorder)
 	s.replicas = newReplicas(s)
 	s.store.OnFirstOutput(s.recorder.recordFirstOutput)
 	s.store.BeforeFirstOutput(s.saveOutputStart)
@@ -146,7 +143,7 @@ func (s *Supervisor) Start(onEnd func()) {
 	if s.options.Resumed {
 		s.reaper.schedule() // no signal reported children that exited during the exec of this binary
 	}
-	s.readyBy = s.scope.After(maxReadyDelay, s.updateNotifier)
+	s.readyNotifier.start()
 	if !s.shutdown.begun {
 		s.startMissing()
 		s.logStoppedByOperator()
