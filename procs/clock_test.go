@@ -18,7 +18,7 @@ func TestWallClockStepsChangeNothing(t *testing.T) {
 		h.models["web"] = &model{wantUp: true}
 		p := testProgram()
 		p.Name = "web"
-		h.sup.compareAndApply(&config.Config{Programs: []*config.Program{p}})
+		h.sup.reloads.compareAndApply(&config.Config{Programs: []*config.Program{p}})
 		h.v.RunFor(time.Minute)
 		in := h.sup.registry.byName["web"]
 		first := in.run.process.(*simHandle).p

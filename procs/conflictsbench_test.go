@@ -32,7 +32,7 @@ func BenchmarkConflicts(b *testing.B) {
 				for s.registry.counts[Running] < n && v.Step() {
 				}
 				b.StartTimer()
-				s.compareAndApply(after)
+				s.reloads.compareAndApply(after)
 				for (s.registry.counts[Running] < n || len(s.registry.instances) > n) && v.Step() {
 				}
 				if s.registry.counts[Running] != n {

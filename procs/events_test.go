@@ -24,10 +24,10 @@ func TestEventsOfALife(t *testing.T) {
 	p := testProgram()
 	p.Name = "web"
 	p.KillMode = config.KillProcess // so that there is no teardown
-	h.sup.compareAndApply(&config.Config{})
+	h.sup.reloads.compareAndApply(&config.Config{})
 	h.v.RunFor(time.Minute)
 	h.sup.options.Events = events
-	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{p}})
+	h.sup.reloads.compareAndApply(&config.Config{Programs: []*config.Program{p}})
 	h.v.RunFor(time.Minute)
 	first := h.sup.registry.byName["web"].run.process.(*simHandle).p
 	first.end(pidfd.Exit{Known: true, Code: 1, UserTime: time.Second, SystemTime: time.Second, MaxRSSBytes: 1 << 40})

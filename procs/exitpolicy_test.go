@@ -18,7 +18,7 @@ func newFaultFree(seed uint64, conf *config.Config) (h *history, ended func() bo
 	h = newHistory(seed, defect{}, false)
 	h.kernel.mix = faultMix{}
 	h.sup.shutdown.onEnd = func() { h.ended = true }
-	h.sup.compareAndApply(conf)
+	h.sup.reloads.compareAndApply(conf)
 	h.v.RunFor(time.Minute)
 	return h, func() bool { h.v.RunFor(time.Minute); return h.ended }
 }
@@ -163,14 +163,14 @@ func TestAllExited(t *testing.T) {
 		{"the last one is removed", conf(web, job), func(_ *testing.T, h *history) {
 			h.mainOf("job").end(exitThree)
 			h.v.RunFor(time.Second)
-			h.sup.compareAndApply(conf(job))
+			h.sup.reloads.compareAndApply(conf(job))
 		}, true, 3},
 		{"the last one is replaced", conf(web, job), func(t *testing.T, h *history) {
 			h.mainOf("job").end(exitZero)
 			h.v.RunFor(time.Second)
 			old := h.sup.registry.byName["web"]
-			h.sup.compareAndApply(conf(job))
-			h.sup.compareAndApply(conf(web, job))
+			h.sup.reloads.compareAndApply(conf(job))
+			h.sup.reloads.compareAndApply(conf(web, job))
 			for old.machine.state != Stopped {
 				h.v.Step()
 			}
@@ -181,12 +181,12 @@ func TestAllExited(t *testing.T) {
 		{"the last one releases its log file to another", conf(web, job), func(_ *testing.T, h *history) {
 			h.mainOf("job").end(exitZero)
 			h.v.RunFor(time.Second)
-			h.sup.compareAndApply(conf(job, programNamed("other", func(p *config.Program) { p.Log.File = "web.log" })))
+			h.sup.reloads.compareAndApply(conf(job, programNamed("other", func(p *config.Program) { p.Log.File = "web.log" })))
 		}, false, 0},
 		{"a reload sets exit_when", &config.Config{Programs: conf(job).Programs}, func(_ *testing.T, h *history) {
 			h.mainOf("job").end(exitThree)
 			h.v.RunFor(time.Second)
-			h.sup.compareAndApply(conf(job))
+			h.sup.reloads.compareAndApply(conf(job))
 		}, true, 3},
 	}
 	for _, tt := range tests {

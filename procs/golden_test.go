@@ -85,7 +85,7 @@ func TestGoldenRecords(t *testing.T) {
 	}
 	h.kernel.mix = faultMix{neverReady: 1, hookHangs: 1}
 	h.sup.shutdown.onEnd = func() {}
-	h.sup.compareAndApply(&config.Config{})
+	h.sup.reloads.compareAndApply(&config.Config{})
 	h.v.RunFor(time.Minute)
 	events := eventlog.Open(t.TempDir(), eventlog.MaxSize, slog.New(slog.DiscardHandler))
 	defer events.Close(time.Minute)
@@ -97,7 +97,7 @@ func TestGoldenRecords(t *testing.T) {
 		})
 	}
 	oneshot := func(p *config.Program) { p.Type, p.Restart = config.TypeOneshot, config.RestartNever }
-	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{
+	h.sup.reloads.compareAndApply(&config.Config{Programs: []*config.Program{
 		named("app", func(p *config.Program) { p.Requires = []string{"db"} }),
 		named("base", func(*config.Program) {}),
 		named("crash", func(*config.Program) {}),

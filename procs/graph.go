@@ -120,11 +120,3 @@ func (in *instance) relink() {
 	in.removeFromGraph()
 	in.addToGraph()
 }
-
-// rebuildGraph rebuilds the graph after a change of the active configuration.
-func (s *Supervisor) rebuildGraph() {
-	s.graph.Clear()
-	for _, in := range s.registry.instances {
-		in.addToGraph()
-	}
-}

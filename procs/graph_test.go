@@ -68,10 +68,10 @@ func TestOrderingHoldsForSimultaneousStarts(t *testing.T) {
 	}{
 		{"by superd's start", func(*testing.T, *Supervisor) {}, namedPrograms(after(true), "app", "web")},
 		{"by a reload that adds them", func(_ *testing.T, s *Supervisor) {
-			s.compareAndApply(namedPrograms(after(true), "app", "other", "web"))
+			s.reloads.compareAndApply(namedPrograms(after(true), "app", "other", "web"))
 		},
 			namedPrograms(after(true), "other")},
-		{"by a reload that changes them", func(_ *testing.T, s *Supervisor) { s.compareAndApply(namedPrograms(after(true), "app", "web")) },
+		{"by a reload that changes them", func(_ *testing.T, s *Supervisor) { s.reloads.compareAndApply(namedPrograms(after(true), "app", "web")) },
 			namedPrograms(after(false), "app", "web")},
 		{"by the operator", func(t *testing.T, s *Supervisor) {
 			if _, err := s.Command(OpStart, []string{"*"}, false, func([]CommandResult) {}); err != nil {
@@ -113,8 +113,8 @@ func TestReloadReversesDependency(t *testing.T) {
 	v, s := quickSupervisor(namedPrograms(requires("web", "db"), "db", "web"))
 	s.Start(func() {})
 	runFor(v, time.Second)
-	s.compareAndApply(namedPrograms(func(*config.Program) {}, "web"))
-	s.compareAndApply(namedPrograms(requires("db", "web"), "db", "web"))
+	s.reloads.compareAndApply(namedPrograms(func(*config.Program) {}, "web"))
+	s.reloads.compareAndApply(namedPrograms(requires("db", "web"), "db", "web"))
 	runFor(v, time.Second)
 	if s.registry.counts[Running] != 2 || len(s.registry.instances) != 2 {
 		t.Errorf("%s; want both running", s.readyNotifier.summary())
@@ -122,7 +122,7 @@ func TestReloadReversesDependency(t *testing.T) {
 	if s.registry.byName["db"].node.HasDependents() {
 		t.Error("db has dependents; want none")
 	}
-	s.compareAndApply(namedPrograms(func(*config.Program) {}, "web"))
+	s.reloads.compareAndApply(namedPrograms(func(*config.Program) {}, "web"))
 	runFor(v, 10*time.Second)
 	if s.graph.Len() != 1 || len(s.registry.instances) != 1 {
 		t.Errorf("%d nodes, %d instances; want those of web alone", s.graph.Len(), len(s.registry.instances))

@@ -19,7 +19,7 @@ import (
 func (h *history) changeProgram(alter func(p *config.Program)) *config.Change {
 	definition := h.sup.config.active.Programs[0].Clone()
 	alter(definition)
-	report := h.sup.compareAndApply(&config.Config{Superd: h.sup.config.active.Superd, Programs: []*config.Program{definition}})
+	report := h.sup.reloads.compareAndApply(&config.Config{Superd: h.sup.config.active.Superd, Programs: []*config.Program{definition}})
 	return &report.Programs[0]
 }
 
@@ -322,7 +322,7 @@ func TestReloadRetiresBeforeItStarts(t *testing.T) {
 	}
 	app := programNamed("app", func(p *config.Program) { p.Requires = []string{"db"} })
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{db(1)}})
-	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{app, db(2)}})
+	h.sup.reloads.compareAndApply(&config.Config{Programs: []*config.Program{app, db(2)}})
 	in := h.sup.registry.byName["app"]
 	if in.machine.state != Waiting {
 		t.Errorf("app is %v right after the reload, want waiting", in.machine.state)
@@ -365,7 +365,7 @@ func TestReloadHangs(t *testing.T) {
 	expect("the third")
 	close(answer)
 	over := func() {
-		for deadline := time.Now().Add(time.Minute); h.sup.reloading && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(time.Minute); h.sup.reloads.running && time.Now().Before(deadline); {
 			h.v.RunFor(time.Millisecond)
 			time.Sleep(time.Millisecond) // a goroutine reads the files
 		}
@@ -412,7 +412,7 @@ func TestReloadWithoutChange(t *testing.T) {
 	turns := h.v.Turns()
 	same := *web
 	same.File, same.Line = "elsewhere.toml", 7
-	report := h.sup.compareAndApply(&config.Config{Path: "elsewhere.toml", Programs: []*config.Program{&same}})
+	report := h.sup.reloads.compareAndApply(&config.Config{Path: "elsewhere.toml", Programs: []*config.Program{&same}})
 	if report.Differs() || len(h.journal.queue) != before || h.sup.registry.byName["web"].run != run || h.sup.config.number != number {
 		t.Errorf("the reload has changed something: %+v, %d records queued", report, len(h.journal.queue)-before)
 	}
@@ -450,7 +450,7 @@ func TestChangedEnvFile(t *testing.T) {
 	in.run.envSum, _ = first.EnvFileSum(in.program)
 	kinds := func(next *config.Config) (kinds []config.ChangeKind) {
 		diff := config.Compare(h.sup.config.active, next)
-		h.sup.addOutdated(&diff, next)
+		h.sup.reloads.addOutdated(&diff, next)
 		for _, c := range diff.Programs {
 			kinds = append(kinds, c.Kind)
 		}
@@ -466,9 +466,9 @@ func TestChangedEnvFile(t *testing.T) {
 		t.Errorf("other variables: %v, want %v", got, want)
 	}
 	diff := config.Compare(h.sup.config.active, next)
-	h.sup.addOutdated(&diff, next)
+	h.sup.reloads.addOutdated(&diff, next)
 	run := in.run
-	h.sup.applyConfig(next, diff)
+	h.sup.reloads.apply(next, diff)
 	h.v.RunFor(time.Minute)
 	if in.run == run {
 		t.Error("it was not restarted")
@@ -517,8 +517,8 @@ func BenchmarkReload(b *testing.B) {
 		}
 		diff := config.Compare(h.sup.config.active, next)
 		began := time.Now()
-		h.sup.addOutdated(&diff, next)
-		report := h.sup.applyConfig(next, diff)
+		h.sup.reloads.addOutdated(&diff, next)
+		report := h.sup.reloads.apply(next, diff)
 		onLoop += time.Since(began)
 		next.Archive() // the journal does that elsewhere
 		if got := report.Names(config.RestartNeeded); len(got) != 1 {

@@ -101,7 +101,7 @@ func TestRecoveredRunKeepsLogAndLimits(t *testing.T) {
 	h.sup = New(h.options())
 	h.sup.Start(func() {})
 	h.v.RunFor(61 * time.Minute)
-	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{scheduled("/new.log", config.LogJSON, 3)}})
+	h.sup.reloads.compareAndApply(&config.Config{Programs: []*config.Program{scheduled("/new.log", config.LogJSON, 3)}})
 	h.v.RunFor(time.Second)
 	if in := h.sup.registry.byName["web"]; in.run == nil || in.run.program == in.program {
 		t.Fatalf("web is %v, want running by its first definition", in.machine.state)
@@ -177,7 +177,7 @@ func (zeros) Uint64() uint64 { return 0 }
 func TestConfigurationIsKeptWhileJournalIsFull(t *testing.T) {
 	h, _ := newRunning(programNamed("web", nil), false)
 	h.journal.full = rand.New(zeros{})
-	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{programNamed("db", nil)}})
+	h.sup.reloads.compareAndApply(&config.Config{Programs: []*config.Program{programNamed("db", nil)}})
 	h.v.RunFor(10 * time.Second)
 	if h.sup.config.before == 0 {
 		t.Error("the previous configuration is dropped while nothing can be written")

@@ -363,10 +363,10 @@ func (s *Supervisor) startMissing() {
 	}
 	s.undoShutdown()
 	if next := r.Config(); s.config.before != 0 && next != nil { // the predecessor was activating it
-		s.applyWithoutExitPolicy(next, config.Compare(s.config.active, next))
+		s.reloads.applyWithoutExitPolicy(next, config.Compare(s.config.active, next))
 	}
 	if next := s.options.Config; !s.options.Resumed && next != s.config.active {
-		s.applyWithoutExitPolicy(next, config.Compare(s.config.active, next))
+		s.reloads.applyWithoutExitPolicy(next, config.Compare(s.config.active, next))
 	}
 	s.replicas.removeAllSurplus()
 	for _, in := range slices.Clone(s.registry.instances) {

@@ -162,7 +162,7 @@ func (h *history) reload() {
 		h.defect.reload(h, &diff)
 	}
 	untouched := h.untouched(&diff)
-	h.sup.applyConfig(next, diff)
+	h.sup.reloads.apply(next, diff)
 	for in, was := range untouched {
 		if in.machine.state != was.state || in.run != was.run {
 			h.fail("%s was %s and is %s after a reload that does not concern it, or is to be applied live", in.name, was.state, in.machine.state)

@@ -123,7 +123,7 @@ func TestConfigurationIsWrittenFirst(t *testing.T) {
 	if !h.journal.queued(instanceKey("web")) {
 		t.Fatal("no record of web waits to be written")
 	}
-	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{after}})
+	h.sup.reloads.compareAndApply(&config.Config{Programs: []*config.Program{after}})
 	written := map[string]bool{}
 	for _, e := range h.journal.queue {
 		written[e.key] = true

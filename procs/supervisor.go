@@ -9,7 +9,6 @@ package procs
 
 import (
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"superd/config"
@@ -81,9 +80,7 @@ type Supervisor struct {
 	reaper     *reaper
 
 	readyNotifier *readyNotifier
-	reloading     bool
-	reloads       []*reloading            // callers that wait for the next reload
-	hungFile      *atomic.Pointer[string] // file on which a reload hangs; nil: none hangs
+	reloads       *reloads
 	shutdown      *shutdown
 	exitPolicy    *exitPolicy
 
@@ -109,12 +106,13 @@ func New(o Options) *Supervisor {
 	})
 	s.config = newConfigState(s.platform, s.recorder, s.saveSelf)
 	s.shutdown = newShutdown(s.platform, s.registry, s.recorder, s.reaper, s.saveSelf, s.saveEnd)
-	s.readyNotifier = newReadyNotifier(s, func() bool { return s.reloading })
+	s.readyNotifier = newReadyNotifier(s, func() bool { return s.reloads.running })
 	s.subscriptions = newSubscriptions(s.platform, s.registry, s.readyNotifier.update)
 	s.exitPolicy = newExitPolicy(s)
 	s.conflicts = newConflicts(s.registry, s.reconciler)
 	s.schedules = newSchedules(s.platform, s.recorder)
 	s.replicas = newReplicas(s)
+	s.reloads = newReloads(s)
 	s.store.OnFirstOutput(s.recorder.recordFirstOutput)
 	s.store.BeforeFirstOutput(s.saveOutputStart)
 	s.store.OnDropped(s.recorder.recordDropped)
