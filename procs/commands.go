@@ -49,7 +49,7 @@ type waiter struct {
 // done runs once, on the loop, after Command has returned. It does not run after cancel; the
 // command itself is not undone.
 func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]CommandResult)) (cancel func(), err error) {
-	found, err := s.selectNames(names)
+	found, err := s.selector.selection(names)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 	}
 	outcomes := make([]CommandResult, len(selected)+len(dependents))
 	if op != OpStop { // a program without instances is already stopped
-		outcomes = append(outcomes, s.noInstanceResults(found)...)
+		outcomes = append(outcomes, s.selector.noInstanceResults(found)...)
 	}
 	remaining, canceled := len(selected)+len(dependents), false
 	finish := func(unrecorded error) {
@@ -279,11 +279,11 @@ func (in *instance) answerWaiters() {
 
 // Signal sends sig to the main process of the instances that names select.
 func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]CommandResult, error) {
-	found, err := s.selectNames(names)
+	found, err := s.selector.selection(names)
 	if err != nil {
 		return nil, err
 	}
-	outcomes := s.noInstanceResults(found)
+	outcomes := s.selector.noInstanceResults(found)
 	for _, in := range found.instances {
 		outcome := CommandResult{Name: in.name, State: in.machine.state}
 		switch run := in.run; {
@@ -310,19 +310,9 @@ func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]CommandResult
 	return outcomes, nil
 }
 
-// noInstanceResults returns results for the selected names of programs and groups without
-// instances.
-func (s *Supervisor) noInstanceResults(found selection) []CommandResult {
-	var outcomes []CommandResult
-	for _, name := range found.empty {
-		outcomes = append(outcomes, CommandResult{Name: name, State: Stopped, Message: s.noInstancesText(name)})
-	}
-	return outcomes
-}
-
 // Collector returns the output of the one instance that name selects.
 func (s *Supervisor) Collector(name string) (*logs.Collector, error) {
-	selected, err := s.selectInstances([]string{name})
+	selected, err := s.selector.instances([]string{name})
 	if err != nil {
 		return nil, err
 	}
@@ -330,7 +320,7 @@ func (s *Supervisor) Collector(name string) (*logs.Collector, error) {
 	case 1:
 		return &selected[0].collector, nil
 	case 0: // a program or a glob, without instances
-		return nil, fmt.Errorf("select %q: %s", name, s.noInstancesText(name))
+		return nil, fmt.Errorf("select %q: %s", name, s.selector.noInstancesText(name))
 	}
 	return nil, fmt.Errorf("select %q: %d instances have this name; name one, such as %s", name, len(selected), selected[0].name)
 }

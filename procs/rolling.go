@@ -13,7 +13,7 @@ import (
 // done runs at the end, on the loop, after RestartRolling has returned. It does not run after
 // cancel; the restarts continue, unless superd ends.
 func (s *Supervisor) RestartRolling(names []string, done func([]CommandResult)) (cancel func(), err error) {
-	found, err := s.selectNames(names)
+	found, err := s.selector.selection(names)
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func (s *Supervisor) RestartRolling(names []string, done func([]CommandResult)) 
 			turns = append(turns, in.name)
 		}
 	}
-	outcomes, canceled := s.noInstanceResults(found), false
+	outcomes, canceled := s.selector.noInstanceResults(found), false
 	task.Go(s.scope, func(t *task.Task) error {
 		restarted, err := s.roll(t, turns)
 		if err == nil && !canceled {

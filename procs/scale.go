@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 
@@ -64,7 +63,7 @@ func (in *instance) replica() string {
 // without, as soon as the journal is written. done runs on the loop, after Scale has returned, and
 // never after cancel.
 func (s *Supervisor) Scale(wanted []Scaling, wait bool, done func([]ScaleResult)) (cancel func(), err error) {
-	counts, err := s.replicas.scalings(wanted)
+	counts, err := s.scalings(wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -158,24 +157,24 @@ func (r *replicas) scale(program *config.Program, replicas int, result *ScaleRes
 }
 
 // scalings returns the desired number of replicas of each program.
-func (r *replicas) scalings(wanted []Scaling) (map[string]int, error) {
-	if r.shutdown.begun {
+func (s *Supervisor) scalings(wanted []Scaling) (map[string]int, error) {
+	if s.shutdown.begun {
 		return nil, &ScaleError{wanted[0].Name, "superd is shutting down"}
 	}
 	counts := map[string]int{}
 	for _, w := range wanted {
-		programs := r.programs(w.Name)
-		if programName := programOf(w.Name); len(programs) == 0 && programName != w.Name && r.config.active.Program(programName) != nil {
+		programs := s.selector.programs(w.Name)
+		if programName := programOf(w.Name); len(programs) == 0 && programName != w.Name && s.config.active.Program(programName) != nil {
 			return nil, &ScaleError{w.Name, fmt.Sprintf("it is an instance: scale its program, as in %s=%d", programName, max(w.Replicas, 1))}
 		}
 		if len(programs) == 0 {
-			return nil, &UnknownNameError{w.Name, r.sup.selectableNames()}
+			return nil, &UnknownNameError{w.Name, s.selector.known()}
 		}
 		for _, p := range programs {
 			if n, twice := counts[p.Name]; twice && n != w.Replicas {
 				return nil, &ScaleError{p.Name, fmt.Sprintf("both %d and %d replicas requested", n, w.Replicas)}
 			}
-			if why := r.refusal(p, w.Replicas); why != "" {
+			if why := s.replicas.refusal(p, w.Replicas); why != "" {
 				return nil, &ScaleError{p.Name, why}
 			}
 			counts[p.Name] = w.Replicas
@@ -196,20 +195,6 @@ func (r *replicas) refusal(p *config.Program, replicas int) string {
 		return fmt.Sprintf("%q would be the log file of several instances; without it each has <instance>.log", cmp.Or(p.Log.File, p.Log.StderrFile))
 	}
 	return ""
-}
-
-// programs returns the configured programs that a name, a group or a glob selects.
-func (r *replicas) programs(name string) []*config.Program {
-	if p := r.config.active.Program(name); p != nil {
-		return []*config.Program{p}
-	}
-	var found []*config.Program
-	for _, p := range r.config.active.Programs {
-		if ok, err := path.Match(name, p.Name); ok && err == nil || slices.Contains(p.Groups, name) {
-			found = append(found, p)
-		}
-	}
-	return found
 }
 
 func (r *Snapshot) readScales(state *journal.State, log *slog.Logger) {

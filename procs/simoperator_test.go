@@ -36,7 +36,7 @@ func (h *history) command() {
 	name := h.sup.registry.instances[h.rng.IntN(len(h.sup.registry.instances))].name
 	op := []Op{OpStart, OpStop, OpRestart}[h.rng.IntN(3)]
 	h.logf("%s %s", op, name)
-	selected, _ := h.sup.selectInstances([]string{name})
+	selected, _ := h.sup.selector.instances([]string{name})
 	for _, in := range selected {
 		if op == OpStop || h.sup.refusal(op, in) == "" {
 			h.want(in.name, op != OpStop)

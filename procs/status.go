@@ -99,7 +99,7 @@ func (s *Supervisor) Info() Info {
 // name is a program, an instance, a group or a shell glob. One that selects nothing is an
 // [UnknownNameError].
 func (s *Supervisor) Status(names []string) ([]Status, error) {
-	selected, err := s.selectInstances(names)
+	selected, err := s.selector.instances(names)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ type Brief struct {
 
 // Brief returns a [Brief] of each instance that names select, as [Supervisor.Status] does.
 func (s *Supervisor) Brief(names []string) ([]Brief, error) {
-	selected, err := s.selectInstances(names)
+	selected, err := s.selector.instances(names)
 	if err != nil {
 		return nil, err
 	}

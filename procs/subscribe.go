@@ -104,9 +104,9 @@ type Output struct {
 // Outputs returns the output of the instances that names select, sorted. A name that selects
 // nothing is an [UnknownNameError] or, with noneToo, ignored.
 func (s *Supervisor) Outputs(names []string, noneToo bool) ([]Output, error) {
-	selected, err := s.selectInstances(names)
+	selected, err := s.selector.instances(names)
 	if err != nil && noneToo {
-		selected = s.matchNames(names).instances
+		selected = s.selector.match(names).instances
 	} else if err != nil {
 		return nil, err
 	}

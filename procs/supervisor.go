@@ -81,6 +81,7 @@ type Supervisor struct {
 
 	readyNotifier *readyNotifier
 	reloads       *reloads
+	selector      *selector
 	shutdown      *shutdown
 	exitPolicy    *exitPolicy
 
@@ -113,6 +114,7 @@ func New(o Options) *Supervisor {
 	s.schedules = newSchedules(s.platform, s.recorder)
 	s.replicas = newReplicas(s)
 	s.reloads = newReloads(s)
+	s.selector = &selector{s.registry, s.config, s.replicas}
 	s.store.OnFirstOutput(s.recorder.recordFirstOutput)
 	s.store.BeforeFirstOutput(s.saveOutputStart)
 	s.store.OnDropped(s.recorder.recordDropped)
