@@ -14,6 +14,10 @@ import (
 	"superd/procs/probe"
 )
 
+// maxConcurrentChecks bounds how many readiness and health checks run at a time, not counting those
+// that hang.
+const maxConcurrentChecks = 32
+
 // A platform is what the supervisor runs on: its options, the loop, the host, the stores and the
 // sources of chance. Each part of the supervisor embeds it. It decides nothing, and none of its
 // fields changes after the start.

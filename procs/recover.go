@@ -16,6 +16,19 @@ import (
 	"superd/procs/host"
 )
 
+// A recovery restores what a predecessor has left: instances, processes, FIFOs and stored
+// descriptors. It only orchestrates, and calls back into the supervisor, since it concerns all
+// parts.
+type recovery struct {
+	*platform
+	sup       *Supervisor
+	leftovers map[string][]host.Leftover // processes of unknown runs, by instance
+}
+
+func newRecovery(s *Supervisor) *recovery {
+	return &recovery{platform: s.platform, sup: s, leftovers: map[string][]host.Leftover{}}
+}
+
 // A recoveredInstance is what is known about an instance before it is resumed.
 type recoveredInstance struct {
 	in             *instance
@@ -34,7 +47,7 @@ type recoveredInstance struct {
 func (s *Supervisor) Adopt() error {
 	r := s.options.Snapshot
 	if r == nil {
-		s.removeOldNames()
+		s.recovery.removeOldNames()
 		return nil
 	}
 	s.recorder.starts = r.lastStart
@@ -71,15 +84,15 @@ func (s *Supervisor) Adopt() error {
 	}
 	s.replicas.restoreScales(r)
 	if r.Incomplete {
-		if err := s.findUnrecorded(r); err != nil {
+		if err := s.recovery.findUnrecorded(r); err != nil {
 			return err
 		}
 	}
-	all := s.mergeRecords(r)
-	if err := s.search(r, all); err != nil {
+	all := s.recovery.mergeRecords(r)
+	if err := s.recovery.search(r, all); err != nil {
 		return err
 	}
-	if err := s.reopen(all); err != nil {
+	if err := s.recovery.reopen(all); err != nil {
 		return err
 	}
 	if r.self.Shutdown != nil && !s.shutdown.begun {
@@ -94,27 +107,27 @@ func (s *Supervisor) Adopt() error {
 	} else {
 		s.saveSelf()
 	}
-	s.removeOldNames()
-	s.resume(all)
+	s.recovery.removeOldNames()
+	s.recovery.resume(all)
 	return nil
 }
 
 // removeOldNames removes the FIFOs and notify sockets that belong to no instance: superd was killed
 // while it removed them, or the journal does not have their instance. It precedes the first start.
-func (s *Supervisor) removeOldNames() {
+func (c *recovery) removeOldNames() {
 	var keep []string
-	for _, in := range s.registry.instances {
+	for _, in := range c.sup.registry.instances {
 		keep = append(keep, in.runtimePaths()...)
 	}
-	s.host.RemoveOtherNames([]string{s.options.FIFODir, s.options.NotifyDir}, keep)
+	c.host.RemoveOtherNames([]string{c.options.FIFODir, c.options.NotifyDir}, keep)
 }
 
 // mergeRecords creates the instances that the journal has, each from its record and its newest
 // start record.
-func (s *Supervisor) mergeRecords(r *Snapshot) []*recoveredInstance {
+func (c *recovery) mergeRecords(r *Snapshot) []*recoveredInstance {
 	var all []*recoveredInstance
 	for _, name := range slices.Sorted(maps.Keys(r.instanceNames())) {
-		current := s.config.active.Program(programOf(name))
+		current := c.sup.config.active.Program(programOf(name))
 		start, number, startProgram := r.starts[name], r.oldest(), current
 		if start != nil && r.configs[start.Config] != nil {
 			// Configuration with which it was started
@@ -139,7 +152,7 @@ func (s *Supervisor) mergeRecords(r *Snapshot) []*recoveredInstance {
 		}
 		if unknown {
 			program = config.DefaultProgram(programOf(name))
-			s.log.Warn("program is in no configuration: stopping it with default settings", "instance", name)
+			c.log.Warn("program is in no configuration: stopping it with default settings", "instance", name)
 		}
 		// The run is newer than the instance's record
 		if v != r.instances[name] && v.Run.Definition == nil && start.Config != v.Config && r.configs[start.Config] != nil {
@@ -147,15 +160,15 @@ func (s *Supervisor) mergeRecords(r *Snapshot) []*recoveredInstance {
 				v.Run.Definition = validDefinition(definition)
 			}
 		}
-		in := s.newInstance(name, program, v.runDefinition(program), v.Tree)
+		in := c.sup.newInstance(name, program, v.runDefinition(program), v.Tree)
 		in.treeRecovered = true
 		in.retiring = v.Removed || unknown
 		in.restore(v)
 		in.publish()
-		s.registry.add(in)
+		c.sup.registry.add(in)
 		all = append(all, &recoveredInstance{in: in, saved: v, incomplete: v != r.instances[name]})
 	}
-	for _, in := range s.registry.instances {
+	for _, in := range c.sup.registry.instances {
 		in.sup.conflicts.find(in)
 	}
 	return all
@@ -219,7 +232,7 @@ func (v *savedInstance) process() (p *savedProcess, start *savedStart) {
 
 // search finds processes whose start record has no pid, and processes of runs that the journal does
 // not have.
-func (s *Supervisor) search(r *Snapshot, all []*recoveredInstance) error {
+func (c *recovery) search(r *Snapshot, all []*recoveredInstance) error {
 	var lookup []*host.LookupRequest
 	quarantined := false
 	byRequest := map[*host.LookupRequest]*recoveredInstance{}
@@ -234,7 +247,7 @@ func (s *Supervisor) search(r *Snapshot, all []*recoveredInstance) error {
 	if len(lookup) == 0 && !quarantined {
 		return nil
 	}
-	leftovers, err := s.host.Search(lookup, r.runs(), s.usersOf(r))
+	leftovers, err := c.host.Search(lookup, r.runs(), c.usersOf(r))
 	if err != nil {
 		return fmt.Errorf("find processes of the predecessor: %w", err)
 	}
@@ -245,14 +258,14 @@ func (s *Supervisor) search(r *Snapshot, all []*recoveredInstance) error {
 			start.Process = savedIdentity(w.Found, "")
 		}
 	}
-	s.setLeftovers(leftovers)
+	c.setLeftovers(leftovers)
 	return nil
 }
 
-func (s *Supervisor) setLeftovers(leftovers []host.Leftover) {
-	clear(s.leftovers)
+func (c *recovery) setLeftovers(leftovers []host.Leftover) {
+	clear(c.leftovers)
 	for _, leftover := range leftovers {
-		s.leftovers[leftover.Instance] = append(s.leftovers[leftover.Instance], leftover)
+		c.leftovers[leftover.Instance] = append(c.leftovers[leftover.Instance], leftover)
 	}
 }
 
@@ -273,7 +286,7 @@ func (r *Snapshot) runs() map[string]bool {
 }
 
 // reopen reopens the processes, FIFOs and sockets of the instances.
-func (s *Supervisor) reopen(all []*recoveredInstance) error {
+func (c *recovery) reopen(all []*recoveredInstance) error {
 	var processes []*host.RecoveredProcess
 	for _, a := range all {
 		definition := a.saved.runDefinition(a.in.program)
@@ -282,7 +295,7 @@ func (s *Supervisor) reopen(all []*recoveredInstance) error {
 		p, _ := a.saved.process()
 		if p != nil {
 			recovered.Process = p.identity()
-			recovered.PidFD = s.fds.claim(p.FDName)
+			recovered.PidFD = c.sup.fds.claim(p.FDName)
 		}
 		a.claimNotifyFDs()
 		exists, fdNames := a.saved.fifos()
@@ -297,7 +310,7 @@ func (s *Supervisor) reopen(all []*recoveredInstance) error {
 			if !is {
 				continue
 			}
-			o := host.RecoveredOutput{Stream: logs.Stream(which), FIFO: s.fifoPath(a.in.name, logs.Stream(which)), ReadFD: s.fds.claim(fdNames[which])}
+			o := host.RecoveredOutput{Stream: logs.Stream(which), FIFO: c.fifoPath(a.in.name, logs.Stream(which)), ReadFD: c.sup.fds.claim(fdNames[which])}
 			o.Gap = o.ReadFD < 0
 			a.outputGap = a.outputGap || o.Gap && o.Stream != input
 			recovered.Outputs = append(recovered.Outputs, o)
@@ -306,7 +319,7 @@ func (s *Supervisor) reopen(all []*recoveredInstance) error {
 			processes = append(processes, recovered)
 		}
 	}
-	s.host.Adopt(processes)
+	c.host.Adopt(processes)
 	var errs []error
 	for _, recovered := range processes {
 		if recovered.Err != nil {
@@ -318,26 +331,26 @@ func (s *Supervisor) reopen(all []*recoveredInstance) error {
 			if recovered.Found != nil {
 				recovered.Found.Close()
 			}
-			s.host.CloseFD(recovered.NotifyFD)
-			s.host.CloseFD(recovered.ReadyFD)
+			c.host.CloseFD(recovered.NotifyFD)
+			c.host.CloseFD(recovered.ReadyFD)
 			for _, o := range recovered.Outputs {
-				s.host.CloseFD(o.ReadFD)
+				c.host.CloseFD(o.ReadFD)
 			}
 		}
 		return errors.Join(errs...)
 	}
-	s.fds.discardInherited() // no record refers to them
+	c.sup.fds.discardInherited() // no record refers to them
 	outputLost := false
 	for _, a := range all {
-		s.attachAdopted(a)
+		c.attachAdopted(a)
 		outputLost = a.recordOutputLoss() || outputLost
 	}
-	if outputLost && s.options.Events != nil {
+	if outputLost && c.options.Events != nil {
 		// Before the journal forgets it: a successor would not know
 		ctx, cancel := context.WithTimeout(context.Background(), eventLogTimeout)
 		defer cancel()
-		if err := s.options.Events.Flush(ctx); err != nil {
-			s.log.Warn("dropped output not recorded in time", "error", err)
+		if err := c.options.Events.Flush(ctx); err != nil {
+			c.log.Warn("dropped output not recorded in time", "error", err)
 		}
 	}
 	return nil
@@ -368,7 +381,7 @@ func (a *recoveredInstance) claimNotifyFDs() {
 const eventLogTimeout = time.Second
 
 // attachAdopted attaches the read ends of the instance's FIFOs to its collector.
-func (s *Supervisor) attachAdopted(a *recoveredInstance) {
+func (c *recovery) attachAdopted(a *recoveredInstance) {
 	in, recovered := a.in, a.recovered
 	_, fdNames := a.saved.fifos()
 	if a.saved.Run != nil {
@@ -393,7 +406,7 @@ func (s *Supervisor) attachAdopted(a *recoveredInstance) {
 		if o.Err != nil {
 			in.ownProblems().noOutput = o.Err.Error()
 			if recovered.Found != nil {
-				s.log.Error("output not captured", "instance", in.name, "error", o.Err)
+				c.log.Error("output not captured", "instance", in.name, "error", o.Err)
 			}
 		}
 		if o.ReadFD < 0 {
@@ -401,7 +414,7 @@ func (s *Supervisor) attachAdopted(a *recoveredInstance) {
 		}
 		name := fdNames[o.Stream]
 		if o.Gap {
-			name, a.fdRenamed = s.fds.storeFD(o.ReadFD, true), true
+			name, a.fdRenamed = c.sup.fds.storeFD(o.ReadFD, true), true
 		}
 		if o.Stream == input {
 			in.setInput(o.ReadFD, name)
@@ -409,7 +422,7 @@ func (s *Supervisor) attachAdopted(a *recoveredInstance) {
 		}
 		in.fifoNames[o.Stream] = fdNameOf(name)
 		if err := in.collector.Attach(o.Stream, o.ReadFD); err != nil {
-			s.log.Error("output not captured", "instance", in.name, "error", err)
+			c.log.Error("output not captured", "instance", in.name, "error", err)
 		}
 	}
 	if !a.outputGap && a.saved.Drain != "" {

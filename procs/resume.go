@@ -13,9 +13,9 @@ import (
 )
 
 // resume resumes all recovered instances.
-func (s *Supervisor) resume(all []*recoveredInstance) {
-	r, alive := s.options.Snapshot, 0
-	recorded := s.recordedRuns(all)
+func (c *recovery) resume(all []*recoveredInstance) {
+	r, alive := c.options.Snapshot, 0
+	recorded := c.recordedRuns(all)
 	for _, a := range all {
 		if v := a.saved.Run; v != nil {
 			a.recordedBefore = recorded[v.ID]
@@ -32,28 +32,28 @@ func (s *Supervisor) resume(all []*recoveredInstance) {
 	}
 	switch {
 	case r.self.Ended && len(all) > 0:
-		s.log.Info("not started: stopped by the operator before superd ended", "instances", namesOf(all))
+		c.log.Info("not started: stopped by the operator before superd ended", "instances", namesOf(all))
 	case r.existed && !r.self.Ended:
-		s.log.Info("took over from the predecessor", "instances", len(all), "processes", alive)
+		c.log.Info("took over from the predecessor", "instances", len(all), "processes", alive)
 	}
 	for _, key := range r.keys {
 		// These two are this supervisor's own by now
-		if key != superdKey && key != configKey(s.config.number) {
-			s.recorder.queue(key, nil)
+		if key != superdKey && key != configKey(c.sup.config.number) {
+			c.sup.recorder.queue(key, nil)
 		}
 	}
-	s.reaper.acknowledgeUnclaimed()
+	c.sup.reaper.acknowledgeUnclaimed()
 }
 
 // recordedRuns returns what the event log has of the resumed runs: superd may have been killed
 // after it wrote to the event log and before it wrote to the journal.
-func (s *Supervisor) recordedRuns(all []*recoveredInstance) map[string]eventlog.Recorded {
-	if s.options.Events == nil || !slices.ContainsFunc(all, func(a *recoveredInstance) bool { return a.saved.Run != nil }) {
+func (c *recovery) recordedRuns(all []*recoveredInstance) map[string]eventlog.Recorded {
+	if c.options.Events == nil || !slices.ContainsFunc(all, func(a *recoveredInstance) bool { return a.saved.Run != nil }) {
 		return nil
 	}
-	recorded, err := s.options.Events.RecordedRuns()
+	recorded, err := c.options.Events.RecordedRuns()
 	if err != nil {
-		s.log.Warn("event log not read: starts and exits may be recorded twice", "error", err)
+		c.log.Warn("event log not read: starts and exits may be recorded twice", "error", err)
 	}
 	return recorded
 }
@@ -72,8 +72,8 @@ func (a *recoveredInstance) resume() {
 		in.probes(a.saved.Probes).cleanUp(func() {})
 	}
 	switch {
-	case (a.processMissing || a.saved.Quarantined || a.unrecorded()) && len(in.sup.leftovers[in.name]) > 0, a.saved.Quarantined && !in.tree.Empty():
-		in.quarantineWithScan(in.sup.leftovers[in.name])
+	case (a.processMissing || a.saved.Quarantined || a.unrecorded()) && len(in.sup.recovery.leftovers[in.name]) > 0, a.saved.Quarantined && !in.tree.Empty():
+		in.quarantineWithScan(in.sup.recovery.leftovers[in.name])
 	case a.saved.Quarantined && in.machine.desired.up && !in.retiring:
 		in.do(func() []Effect { return in.machine.wantUp(in.machine.desired.by, false) })
 	case a.saved.Run != nil:
@@ -342,51 +342,51 @@ func (in *instance) resumeRetirement() {
 
 // startMissing creates the configured instances that do not exist yet, and activates the
 // configuration with which this superd was started.
-func (s *Supervisor) startMissing() {
-	r := s.options.Snapshot
+func (c *recovery) startMissing() {
+	r := c.options.Snapshot
 	if r == nil {
-		for _, in := range slices.Clone(s.registry.instances) {
-			s.replicas.autostart(in)
+		for _, in := range slices.Clone(c.sup.registry.instances) {
+			c.sup.replicas.autostart(in)
 		}
 		return
 	}
-	for _, program := range s.config.active.Programs {
-		for _, name := range s.replicas.names(program) {
-			switch in := s.registry.byName[name]; {
+	for _, program := range c.sup.config.active.Programs {
+		for _, name := range c.sup.replicas.names(program) {
+			switch in := c.sup.registry.byName[name]; {
 			case in != nil:
 			case !r.Incomplete || r.Clean && !program.KillMode.KillsTree():
-				s.replicas.create(name, program, s.replicas.desiredFor(program.Name))
+				c.sup.replicas.create(name, program, c.sup.replicas.desiredFor(program.Name))
 			default:
-				s.createUnlessQuarantined(name, program)
+				c.createUnlessQuarantined(name, program)
 			}
 		}
 	}
-	s.undoShutdown()
-	if next := r.Config(); s.config.before != 0 && next != nil { // the predecessor was activating it
-		s.reloads.applyWithoutExitPolicy(next, config.Compare(s.config.active, next))
+	c.undoShutdown()
+	if next := r.Config(); c.sup.config.before != 0 && next != nil { // the predecessor was activating it
+		c.sup.reloads.applyWithoutExitPolicy(next, config.Compare(c.sup.config.active, next))
 	}
-	if next := s.options.Config; !s.options.Resumed && next != s.config.active {
-		s.reloads.applyWithoutExitPolicy(next, config.Compare(s.config.active, next))
+	if next := c.options.Config; !c.options.Resumed && next != c.sup.config.active {
+		c.sup.reloads.applyWithoutExitPolicy(next, config.Compare(c.sup.config.active, next))
 	}
-	s.replicas.removeAllSurplus()
-	for _, in := range slices.Clone(s.registry.instances) {
+	c.sup.replicas.removeAllSurplus()
+	for _, in := range slices.Clone(c.sup.registry.instances) {
 		if in.staysDown() {
-			s.exitPolicy.check(in) // the predecessor may have missed it
+			c.sup.exitPolicy.check(in) // the predecessor may have missed it
 		}
 	}
-	for name := range s.schedules.saved {
-		s.schedules.drop(name)
+	for name := range c.sup.schedules.saved {
+		c.sup.schedules.drop(name)
 	}
-	s.exitPolicy.endIfAllEnded()
+	c.sup.exitPolicy.endIfAllEnded()
 }
 
 // createUnlessQuarantined creates an instance without a record. Processes of it that may live
 // quarantine it.
-func (s *Supervisor) createUnlessQuarantined(name string, program *config.Program) {
-	in := s.replicas.add(name, program)
-	leftovers := s.leftovers[name]
+func (c *recovery) createUnlessQuarantined(name string, program *config.Program) {
+	in := c.sup.replicas.add(name, program)
+	leftovers := c.leftovers[name]
 	if len(leftovers) == 0 && in.tree.Empty() {
-		s.replicas.autostart(in)
+		c.sup.replicas.autostart(in)
 		return
 	}
 	if program.Autostart {
@@ -404,9 +404,9 @@ func (in *instance) quarantineWithScan(leftovers []host.Leftover) {
 }
 
 // undoShutdown restores the desired states before a shutdown that is not resumed.
-func (s *Supervisor) undoShutdown() {
+func (c *recovery) undoShutdown() {
 	undone := false
-	for _, in := range slices.Clone(s.registry.instances) {
+	for _, in := range slices.Clone(c.sup.registry.instances) {
 		m := &in.machine
 		if m.desired.by.Kind != ActorShutdown || m.desiredBeforeShutdown == nil || in.retiring {
 			continue
@@ -422,18 +422,18 @@ func (s *Supervisor) undoShutdown() {
 		}
 	}
 	if undone {
-		s.log.Warn("shutdown of the predecessor cancelled: starting its programs again")
+		c.log.Warn("shutdown of the predecessor cancelled: starting its programs again")
 	}
 }
 
 // logStoppedByOperator logs which instances are not started because an operator stopped them under
 // a predecessor: that is easily forgotten.
-func (s *Supervisor) logStoppedByOperator() {
-	if s.options.Resumed { // no person started this superd
+func (c *recovery) logStoppedByOperator() {
+	if c.options.Resumed { // no person started this superd
 		return
 	}
 	var names []string
-	for _, in := range s.registry.instances {
+	for _, in := range c.sup.registry.instances {
 		if m := &in.machine; !m.desired.up && m.desired.by.is(ActorOperator) && !in.retiring {
 			names = append(names, in.name)
 		}
@@ -446,6 +446,6 @@ func (s *Supervisor) logStoppedByOperator() {
 		more = fmt.Sprintf(" and %d more", len(names)-maxNamed)
 		names = names[:maxNamed]
 	}
-	s.log.Warn("not started: stopped by the operator before", "instances", strings.Join(names, ", ")+more,
-		"start_by", fmt.Sprintf("superd ctl --runtime-dir %s start NAME...", s.options.RuntimeDir))
+	c.log.Warn("not started: stopped by the operator before", "instances", strings.Join(names, ", ")+more,
+		"start_by", fmt.Sprintf("superd ctl --runtime-dir %s start NAME...", c.options.RuntimeDir))
 }

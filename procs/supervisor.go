@@ -1,8 +1,9 @@
 // Package procs supervises programs: it starts them, handles their exit, restarts and stops them,
 // and explains why.
 //
-// A [Supervisor] and all that it owns live on the loop's goroutine. Each instance of a program has
-// a state machine that only decides (machine.go, table.go). instance.go performs the decisions. A
+// A [Supervisor] and all that it owns live on the loop's goroutine. It consists of parts, such as the
+// recorder, the reaper and the shutdown, each in a file of its own. Each instance of a program has a
+// state machine that only decides (machine.go, table.go). instance.go performs the decisions. A
 // [host.Host] stands for the kernel. Whatever can block runs in workers and comes back by
 // Loop.Post.
 package procs
@@ -18,10 +19,6 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/host"
 )
-
-// maxConcurrentChecks bounds how many readiness and health checks run at a time, not counting those
-// that hang.
-const maxConcurrentChecks = 32
 
 // Options are the parts and settings of a supervisor.
 type Options struct {
@@ -61,60 +58,36 @@ type Options struct {
 }
 
 // A Supervisor supervises the programs of one configuration.
+//
+// It consists of parts, each with its own state. It has what others call, makes instances, and does
+// what concerns several parts. All parts have the same platform.
 type Supervisor struct {
 	*platform
-	fds      *fdKeeper
-	recorder *recorder
-
-	config *configState
-
-	leftovers map[string][]host.Leftover // by instance
-
-	schedules *schedules
-
-	registry   *registry
-	graph      *deps.Graph[*instance]
-	reconciler *reconciler
-	conflicts  *conflicts
-	replicas   *replicas
-	reaper     *reaper
-
-	readyNotifier *readyNotifier
-	reloads       *reloads
-	selector      *selector
+	graph         *deps.Graph[*instance] // dependencies between the instances
+	registry      *registry
+	recorder      *recorder
+	fds           *fdKeeper
+	reaper        *reaper
+	reconciler    *reconciler
+	config        *configState
 	shutdown      *shutdown
-	exitPolicy    *exitPolicy
-
+	readyNotifier *readyNotifier
 	subscriptions *subscriptions
+	exitPolicy    *exitPolicy
+	conflicts     *conflicts
+	schedules     *schedules
+	replicas      *replicas
+	selector      *selector
+	reloads       *reloads
+	recovery      *recovery
 }
 
 // New returns a supervisor that has started nothing yet.
 func New(o Options) *Supervisor {
 	s := &Supervisor{
-		platform: newPlatform(o),
-
-		leftovers: map[string][]host.Leftover{},
-
-		registry: newRegistry(),
-		graph:    deps.New(graphOwner{}),
+		platform: newPlatform(o), graph: deps.New(graphOwner{}), registry: newRegistry(),
 	}
-	s.recorder = newRecorder(s.platform)
-	s.fds = newFDKeeper(s.platform, s.registry, s.recorder, func() bool { return s.shutdown.begun })
-	s.reaper = newReaper(s.platform, s.recorder, s.fds)
-	s.reconciler = newReconciler(s.scope, func() {
-		s.exitPolicy.endIfAllEnded()
-		s.subscriptions.changed()
-	})
-	s.config = newConfigState(s.platform, s.recorder, s.saveSelf)
-	s.shutdown = newShutdown(s.platform, s.registry, s.recorder, s.reaper, s.saveSelf, s.saveEnd)
-	s.readyNotifier = newReadyNotifier(s, func() bool { return s.reloads.running })
-	s.subscriptions = newSubscriptions(s.platform, s.registry, s.readyNotifier.update)
-	s.exitPolicy = newExitPolicy(s)
-	s.conflicts = newConflicts(s.registry, s.reconciler)
-	s.schedules = newSchedules(s.platform, s.recorder)
-	s.replicas = newReplicas(s)
-	s.reloads = newReloads(s)
-	s.selector = &selector{s.registry, s.config, s.replicas}
+	s.makeParts()
 	s.store.OnFirstOutput(s.recorder.recordFirstOutput)
 	s.store.BeforeFirstOutput(s.saveOutputStart)
 	s.store.OnDropped(s.recorder.recordDropped)
@@ -136,6 +109,30 @@ func New(o Options) *Supervisor {
 	return s
 }
 
+// makeParts makes the parts, each after those that it knows. A part knows the others by pointers;
+// where two need each other, one has a function.
+func (s *Supervisor) makeParts() {
+	p := s.platform
+	s.recorder = newRecorder(p)
+	s.fds = newFDKeeper(p, s.registry, s.recorder, func() bool { return s.shutdown.begun })
+	s.reaper = newReaper(p, s.recorder, s.fds)
+	s.reconciler = newReconciler(s.scope, func() {
+		s.exitPolicy.endIfAllEnded()
+		s.subscriptions.changed()
+	})
+	s.config = newConfigState(p, s.recorder, s.saveSelf)
+	s.shutdown = newShutdown(p, s.registry, s.recorder, s.reaper, s.saveSelf, s.saveEnd)
+	s.readyNotifier = newReadyNotifier(s, func() bool { return s.reloads.running })
+	s.subscriptions = newSubscriptions(p, s.registry, s.readyNotifier.update)
+	s.exitPolicy = newExitPolicy(s)
+	s.conflicts = newConflicts(s.registry, s.reconciler)
+	s.schedules = newSchedules(p, s.recorder)
+	s.replicas = newReplicas(s)
+	s.selector = &selector{s.registry, s.config, s.replicas}
+	s.reloads = newReloads(s)
+	s.recovery = newRecovery(s)
+}
+
 // Start resumes the recovered instances and starts the programs that start by themselves. onEnd
 // runs when a shutdown is complete, before the journal records the end.
 func (s *Supervisor) Start(onEnd func()) {
@@ -145,8 +142,8 @@ func (s *Supervisor) Start(onEnd func()) {
 	}
 	s.readyNotifier.start()
 	if !s.shutdown.begun {
-		s.startMissing()
-		s.logStoppedByOperator()
+		s.recovery.startMissing()
+		s.recovery.logStoppedByOperator()
 	} else { // requested before Start, or resumed
 		s.shutdown.resume()
 	}
