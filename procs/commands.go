@@ -60,7 +60,7 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 	}
 	var dependents []*instance
 	if op == OpRestart && wait {
-		dependents = s.liveDependents(selected)
+		dependents = liveDependents(selected)
 	}
 	outcomes := make([]CommandResult, len(selected)+len(dependents))
 	if op != OpStop { // a program without instances is already stopped
@@ -87,7 +87,7 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 				s.recorder.afterSaving(finish)
 			}
 		}
-		if refusal := s.refusal(op, in); refusal != "" {
+		if refusal := in.refusal(op); refusal != "" {
 			setResult(CommandResult{State: in.machine.state, Message: refusal})
 			continue
 		}
@@ -148,13 +148,13 @@ func unrecordedText(cause error) string {
 
 // liveDependents returns the live instances that require one of the restarted, directly or
 // indirectly. They restart with it.
-func (s *Supervisor) liveDependents(restarted []*instance) (found []*instance) {
+func liveDependents(restarted []*instance) (found []*instance) {
 	seen := map[*instance]bool{}
 	for _, in := range restarted {
 		seen[in] = true
 	}
 	for open := restarted; len(open) > 0; open = open[1:] {
-		if s.refusal(OpRestart, open[0]) != "" {
+		if open[0].refusal(OpRestart) != "" {
 			continue
 		}
 		for in := range open[0].node.Dependents() {
@@ -182,12 +182,12 @@ func (op Op) reason() Reason {
 	return Reason{Kind: [...]ReasonKind{ReasonRequestedStart, ReasonRequestedStop, ReasonRequestedRestart}[op]}
 }
 
-// refusal returns why op is not possible for in at present; empty if it is.
-func (s *Supervisor) refusal(op Op, in *instance) string {
+// refusal returns why op is not possible at present; empty if it is.
+func (in *instance) refusal(op Op) string {
 	switch {
 	case op == OpStop:
 		return ""
-	case s.shutdown.begun:
+	case in.sup.shutdown.begun:
 		return "superd is shutting down"
 	case in.quarantine != nil:
 		return in.machine.stateReason.String()

@@ -18,9 +18,9 @@ func newConfigState(p *platform, rec *recorder, saveSelf func()) *configState {
 	return &configState{platform: p, recorder: rec, saveSelf: saveSelf, active: p.options.Config}
 }
 
-// activate makes next the active configuration; apply applies it to the instances. Until the
-// result is saved, the previous configurations stay in the journal, so that a successor can
-// complete the change.
+// activate makes next the active configuration; apply applies it to the instances. Until the result
+// is saved, the previous configurations stay in the journal, so that a successor can complete the
+// change.
 func (c *configState) activate(next *config.Config, apply func()) {
 	if c.before == 0 {
 		c.before = c.number
@@ -36,9 +36,8 @@ func (c *configState) activate(next *config.Config, apply func()) {
 	c.dropBefore(number)
 }
 
-// dropBefore removes the configurations older than the active one, which has that number,
-// when the effects of that are saved. Unsaved instances may have a definition that only an older
-// one has.
+// dropBefore removes the configurations older than the active one, which has that number, when the
+// effects of that are saved. Unsaved instances may have a definition that only an older one has.
 func (c *configState) dropBefore(number uint64) {
 	c.recorder.afterSaving(func(unrecorded error) {
 		switch {

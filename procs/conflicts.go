@@ -74,8 +74,7 @@ func (c *conflicts) claim(in *instance, before, files []string) (moved bool) {
 
 func numbered(instance string) bool { return strings.Contains(instance, "@") }
 
-// find finds a conflicting instance, if there is one, and blocks the start until that is
-// removed.
+// find finds a conflicting instance, if there is one, and blocks the start until that is removed.
 func (c *conflicts) find(in *instance) {
 	in.conflict = c.with(in)
 	in.machine.blockedByConflict = in.conflict != nil
@@ -84,8 +83,8 @@ func (c *conflicts) find(in *instance) {
 	}
 }
 
-// release unblocks the instances that conflict with this one, when it is removed or has
-// other log files.
+// release unblocks the instances that conflict with this one, when it is removed or has other log
+// files.
 func (c *conflicts) release(in *instance) {
 	waiting := in.conflicting
 	in.conflicting = nil

@@ -28,8 +28,8 @@ func newExitPolicy(s *Supervisor) *exitPolicy {
 	}
 }
 
-// check ends superd if the configuration says so for this instance, which stays down by
-// itself: it has exited, or failed without a retry.
+// check ends superd if the configuration says so for this instance, which stays down by itself: it
+// has exited, or failed without a retry.
 func (x *exitPolicy) check(in *instance) {
 	switch when := x.config.active.Superd.ExitWhen; {
 	case x.shutdown.begun || x.decided:

@@ -12,8 +12,8 @@ import (
 // environment variable, which can have 128 KiB.
 const maxNames = 100 << 10
 
-// An fdKeeper keeps account of the descriptors in the descriptor store: those of this supervisor and
-// those that a predecessor has stored. Their names are numbers. Names are not reused while the
+// An fdKeeper keeps account of the descriptors in the descriptor store: those of this supervisor
+// and those that a predecessor has stored. Their names are numbers. Names are not reused while the
 // journal or the keeper may refer to them: after a crash we cannot tell which was updated last.
 type fdKeeper struct {
 	*platform
@@ -138,8 +138,7 @@ func (f *fdKeeper) inherit(fds map[string]int) {
 	}
 }
 
-// claim returns the descriptor stored under the name; -1 if there is none or it was claimed
-// before.
+// claim returns the descriptor stored under the name; -1 if there is none or it was claimed before.
 func (f *fdKeeper) claim(name string) int {
 	fd, ok := f.inherited[name]
 	if !ok || name == "" {

@@ -163,7 +163,7 @@ func TestGoldenRecords(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	h.sup.recorder.write()
+	h.sup.Write()
 	if err := events.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}

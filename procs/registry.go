@@ -62,8 +62,8 @@ func (r *registry) setUnkillable(in *instance, why string) {
 // atRest returns how many instances are at rest.
 func (r *registry) atRest() int { return r.counts[Stopped] + r.counts[Exited] + r.counts[Failed] }
 
-// of returns the instances of a program in order, including those being removed. The
-// result is a subslice of all instances.
+// of returns the instances of a program in order, including those being removed. The result is a
+// subslice of all instances.
 func (r *registry) of(program string) []*instance {
 	from := sort.Search(len(r.instances), func(i int) bool { return r.instances[i].program.Name >= program })
 	to := from

@@ -36,8 +36,8 @@ func newReplicas(s *Supervisor) *replicas {
 	}
 }
 
-// count returns how many instances the program has by scale or configuration, and whether
-// they are numbered. A single one has no number, unless an operator has scaled the program.
+// count returns how many instances the program has by scale or configuration, and whether they are
+// numbered. A single one has no number, unless an operator has scaled the program.
 func (r *replicas) count(program *config.Program) (replicas int, numbered bool) {
 	if scaled, ok := r.scales[program.Name]; ok {
 		return scaled.Replicas, true

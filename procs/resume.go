@@ -362,7 +362,8 @@ func (c *recovery) startMissing() {
 		}
 	}
 	c.undoShutdown()
-	if next := r.Config(); c.sup.config.before != 0 && next != nil { // the predecessor was activating it
+	// The predecessor was activating it
+	if next := r.Config(); c.sup.config.before != 0 && next != nil {
 		c.sup.reloads.applyWithoutExitPolicy(next, config.Compare(c.sup.config.active, next))
 	}
 	if next := c.options.Config; !c.options.Resumed && next != c.sup.config.active {

@@ -82,8 +82,8 @@ type selection struct {
 	unknown   []string    // given names that select nothing, each once
 }
 
-// match returns what names select. Except for globs, its cost grows with the number of
-// instances, not of names.
+// match returns what names select. Except for globs, its cost grows with the number of instances,
+// not of names.
 func (e *selector) match(names []string) (found selection) {
 	w := nameMatcher{found: make(map[string]bool, len(names))}
 	for _, name := range names {

@@ -94,7 +94,8 @@ func (d *shutdown) request(why string) {
 // goroutine, perhaps before RequestShutdown returns.
 func (s *Supervisor) RequestShutdown(why string, recorded func(unrecorded error)) {
 	s.shutdown.request(why)
-	s.recorder.writeEvents()           // events that precede the journal's state are not recorded again
+	// First: events that precede the journal's state are not recorded again
+	s.recorder.writeEvents()
 	s.recorder.journal.Flush(recorded) // not through the loop, which may end first
 }
 
@@ -135,8 +136,7 @@ func (d *shutdown) killRemaining(why string) {
 	}
 }
 
-// resume resumes a shutdown of the predecessor, or begins one that was requested before
-// Start.
+// resume resumes a shutdown of the predecessor, or begins one that was requested before Start.
 func (d *shutdown) resume() {
 	d.options.Notify.Stopping()
 	d.resumed = true

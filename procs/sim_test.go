@@ -141,7 +141,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	}
 	h.kernel.reportExit = func(e host.StoredExit) {
 		if !h.sup.scope.Closed() {
-			h.sup.reaper.onStoredExit(e)
+			h.sup.OnStoredExit(e)
 		}
 	}
 	h.density = h.pick(0, 0.2, 0.6)
@@ -186,7 +186,7 @@ func (h *history) options() Options {
 	if h.slicedShutdown {
 		o.stopBatch = 1 // few instances, so that a shutdown takes several turns
 	}
-	h.kernel.sigchld = func() { h.sup.reaper.schedule() } // no effect after the end of the supervisor
+	h.kernel.sigchld = func() { h.sup.ScheduleReap() } // no effect after the end of the supervisor
 	return o
 }
 

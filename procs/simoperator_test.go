@@ -38,7 +38,7 @@ func (h *history) command() {
 	h.logf("%s %s", op, name)
 	selected, _ := h.sup.selector.instances([]string{name})
 	for _, in := range selected {
-		if op == OpStop || h.sup.refusal(op, in) == "" {
+		if op == OpStop || in.refusal(op) == "" {
 			h.want(in.name, op != OpStop)
 			if op != OpStop && !in.retiring {
 				h.resetRequirements(in)

@@ -1,10 +1,10 @@
 // Package procs supervises programs: it starts them, handles their exit, restarts and stops them,
 // and explains why.
 //
-// A [Supervisor] and all that it owns live on the loop's goroutine. It consists of parts, such as the
-// recorder, the reaper and the shutdown, each in a file of its own. Each instance of a program has a
-// state machine that only decides (machine.go, table.go). instance.go performs the decisions. A
-// [host.Host] stands for the kernel. Whatever can block runs in workers and comes back by
+// A [Supervisor] and all that it owns live on the loop's goroutine. It consists of parts, such as
+// the recorder, the reaper and the shutdown, each in a file of its own. Each instance of a program
+// has a state machine that only decides (machine.go, table.go). instance.go performs the decisions.
+// A [host.Host] stands for the kernel. Whatever can block runs in workers and comes back by
 // Loop.Post.
 package procs
 
@@ -138,7 +138,8 @@ func (s *Supervisor) makeParts() {
 func (s *Supervisor) Start(onEnd func()) {
 	s.shutdown.onEnd = onEnd
 	if s.options.Resumed {
-		s.reaper.schedule() // no signal reported children that exited during the exec of this binary
+		// No signal reported children that exited during the exec of this binary
+		s.reaper.schedule()
 	}
 	s.readyNotifier.start()
 	if !s.shutdown.begun {
