@@ -16,12 +16,12 @@ import (
 // instance that is wanted down stays down.
 func (in *instance) change(c *config.Change) {
 	before, program := in.program, c.Program
-	outdated := in.outdated(in.sup.config)
+	outdated := in.outdated(in.sup.config.active)
 	if before == program && !outdated {
 		return // the predecessor has applied it
 	}
 	blocks := func(other *instance) bool { return other != in && other.conflict == nil }
-	if files := in.sup.logOptions(in.name, program).Files(); !slices.Equal(files, in.collector.Files()) && in.sup.logFileOwner(files, blocks) != nil {
+	if files := in.sup.logOptions(in.name, program).Files(); !slices.Equal(files, in.collector.Files()) && in.sup.conflicts.owner(files, blocks) != nil {
 		in.replace(program)
 		return
 	}
@@ -30,8 +30,8 @@ func (in *instance) change(c *config.Change) {
 		diff := config.CompareProgram(r.program, program)
 		restarts = restarts || diff.Restarts()
 	}
-	in.sup.outputs += fifosOf(program) - fifosOf(before)
-	in.sup.loggers += one(program.LoggerOf != "") - one(before.LoggerOf != "")
+	in.sup.registry.outputs += fifosOf(program) - fifosOf(before)
+	in.sup.registry.loggers += one(program.LoggerOf != "") - one(before.LoggerOf != "")
 	in.program = program
 	in.machine.Redefine(program, restarts)
 	defer in.save()
@@ -65,15 +65,15 @@ func (in *instance) setLogOptions() {
 	logsBefore, before := len(in.collector.LogStreams()), in.collector.Files()
 	in.collector.SetOptions(o)
 	if len(in.collector.LogStreams()) > logsBefore {
-		in.sup.notifyInstanceWatchers()
+		in.sup.subscriptions.instancesChanged()
 	}
-	if !in.claimLogFiles(before, in.collector.Files()) {
+	if !in.sup.conflicts.claim(in, before, in.collector.Files()) {
 		return
 	}
 	if conflict := in.conflict; conflict != nil {
-		conflict.releaseLogFiles() // the conflict may be over
+		in.sup.conflicts.release(conflict) // the conflict may be over
 	}
-	in.releaseLogFiles()
+	in.sup.conflicts.release(in)
 }
 
 // duringRun returns the log options for a run that began with other ones: those of now, except what
@@ -111,7 +111,7 @@ func (in *instance) changeRun(program *config.Program) {
 	ready := !reflect.DeepEqual(r.program.Ready, program.Ready) && (program.Ready == nil || program.Ready.FD == 0)
 	health := !reflect.DeepEqual(r.program.Health, program.Health)
 	if r.program = program; r.hook == nil { // else the definition is no configuration's
-		r.config = in.sup.configNumber
+		r.config = in.sup.config.number
 	}
 	if !r.awaitsKill {
 		shift(r.startTimer, start)

@@ -64,7 +64,7 @@ func displayName(e *edge, worst *instance) string {
 // "which is starting". worst is nil if the program has no instances.
 func (in *instance) describeEdge(e *edge, worst *instance) string {
 	if worst == nil {
-		return "which has no instances: " + in.sup.noReplicasReason(e.To().Name())
+		return "which has no instances: " + in.sup.replicas.noneReason(e.To().Name())
 	}
 	return worst.describe()
 }

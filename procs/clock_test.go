@@ -19,9 +19,9 @@ func TestWallClockStepsChangeNothing(t *testing.T) {
 		h.models["web"] = &model{wantUp: true}
 		p := testProgram()
 		p.Name = "web"
-		h.sup.compareAndApply(&config.Config{Programs: []*config.Program{p}})
+		h.sup.reloads.compareAndApply(&config.Config{Programs: []*config.Program{p}})
 		h.v.RunFor(time.Minute)
-		in := h.sup.byName["web"]
+		in := h.sup.registry.byName["web"]
 		first := in.run.process.(*simHandle).p
 
 		h.v.StepWall(step)
@@ -51,7 +51,7 @@ func TestWallClockStepsChangeNothing(t *testing.T) {
 func TestSlowTurnChangesNoTimes(t *testing.T) {
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{programNamed("web", nil)}})
 	h.v.RunFor(time.Minute)
-	want := h.v.WallAt(h.sup.byName["web"].sinceAt)
+	want := h.v.WallAt(h.sup.registry.byName["web"].sinceAt)
 	asked := false
 	h.v.Post(func() {
 		asked = true

@@ -50,7 +50,7 @@ type waiter struct {
 // done runs once, on the loop, after Command has returned. It does not run after cancel; the
 // command itself is not undone.
 func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]CommandResult)) (cancel func(), err error) {
-	found, err := s.selectNames(names)
+	found, err := s.selector.selection(names)
 	if err != nil {
 		return nil, err
 	}
@@ -62,11 +62,11 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 	}
 	var dependents []*instance
 	if op == OpRestart && wait {
-		dependents = s.liveDependents(selected)
+		dependents = liveDependents(selected)
 	}
 	outcomes := make([]CommandResult, len(selected)+len(dependents))
 	if op != OpStop { // a program without instances is already stopped
-		outcomes = append(outcomes, s.noInstanceResults(found)...)
+		outcomes = append(outcomes, s.selector.noInstanceResults(found)...)
 	}
 	remaining, canceled := len(selected)+len(dependents), false
 	finish := func(unrecorded error) {
@@ -86,10 +86,10 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 			outcomes[i] = o
 			remaining--
 			if remaining == 0 {
-				s.afterSaving(finish)
+				s.recorder.afterSaving(finish)
 			}
 		}
-		if refusal := s.refusal(op, in); refusal != "" {
+		if refusal := in.refusal(op); refusal != "" {
 			setResult(CommandResult{State: in.machine.State(), Message: refusal})
 			continue
 		}
@@ -114,7 +114,7 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 			outcomes[len(selected)+i] = o
 			remaining--
 			if remaining == 0 {
-				s.afterSaving(finish)
+				s.recorder.afterSaving(finish)
 			}
 		}})
 		in.answerWaiters()
@@ -127,7 +127,7 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 		for _, in := range slices.Concat(selected, dependents) {
 			in.dropWaiters(&outcomes)
 			// The replacement has the waiters by now
-			if next := s.byName[in.name]; next != nil {
+			if next := s.registry.byName[in.name]; next != nil {
 				next.dropWaiters(&outcomes)
 			}
 		}
@@ -150,13 +150,13 @@ func unrecordedText(cause error) string {
 
 // liveDependents returns the live instances that require one of the restarted, directly or
 // indirectly. They restart with it.
-func (s *Supervisor) liveDependents(restarted []*instance) (found []*instance) {
+func liveDependents(restarted []*instance) (found []*instance) {
 	seen := map[*instance]bool{}
 	for _, in := range restarted {
 		seen[in] = true
 	}
 	for open := restarted; len(open) > 0; open = open[1:] {
-		if s.refusal(OpRestart, open[0]) != "" {
+		if open[0].refusal(OpRestart) != "" {
 			continue
 		}
 		for in := range open[0].node.Dependents() {
@@ -181,12 +181,12 @@ func (op Op) reason() fsm.Reason {
 	return fsm.Reason{Kind: [...]fsm.ReasonKind{fsm.ReasonRequestedStart, fsm.ReasonRequestedStop, fsm.ReasonRequestedRestart}[op]}
 }
 
-// refusal returns why op is not possible for in at present; empty if it is.
-func (s *Supervisor) refusal(op Op, in *instance) string {
+// refusal returns why op is not possible at present; empty if it is.
+func (in *instance) refusal(op Op) string {
 	switch {
 	case op == OpStop:
 		return ""
-	case s.shutdown != nil:
+	case in.sup.shutdown.begun:
 		return "superd is shutting down"
 	case in.quarantine != nil:
 		return in.machine.StateReason().String()
@@ -223,12 +223,12 @@ func (in *instance) command(op Op) {
 	switch op {
 	case OpStart:
 		in.apply(in.machine.WantUp(fsm.By(fsm.ActorOperator), true, in.conditions()))
-		in.sup.startWithRequirements(in)
+		in.startWithRequirements()
 	case OpStop:
 		in.apply(in.machine.WantDown(fsm.By(fsm.ActorOperator), in.conditions()))
 	case OpRestart:
 		in.apply(in.machine.WantRestart(fsm.By(fsm.ActorOperator), true, in.conditions()))
-		in.sup.startWithRequirements(in)
+		in.startWithRequirements()
 	}
 }
 
@@ -240,7 +240,7 @@ func (in *instance) answerWaiters() {
 		return
 	case fsm.Waiting:
 		// It will start, or the state of its requirements is not known yet
-		if in.conflict != nil || in.isComing() || in.machine.RestartPending() && !in.node.DependentsDown() || in.sup.pending(in) {
+		if in.conflict != nil || in.isComing() || in.machine.RestartPending() && !in.node.DependentsDown() || in.sup.reconciler.pending(in) {
 			return
 		}
 	case fsm.Spawning, fsm.Starting, fsm.Killing, fsm.TearingDown:
@@ -248,7 +248,7 @@ func (in *instance) answerWaiters() {
 			return
 		}
 	}
-	mayStop := state == fsm.Running && (in.sup.pending(in) || in.mustEnd())
+	mayStop := state == fsm.Running && (in.sup.reconciler.pending(in) || in.mustEnd())
 	waiters := in.waiters
 	in.waiters = nil
 	for _, w := range waiters {
@@ -278,11 +278,11 @@ func (in *instance) answerWaiters() {
 
 // Signal sends sig to the main process of the instances that names select.
 func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]CommandResult, error) {
-	found, err := s.selectNames(names)
+	found, err := s.selector.selection(names)
 	if err != nil {
 		return nil, err
 	}
-	outcomes := s.noInstanceResults(found)
+	outcomes := s.selector.noInstanceResults(found)
 	for _, in := range found.instances {
 		outcome := CommandResult{Name: in.name, State: in.machine.State()}
 		switch run := in.run; {
@@ -309,19 +309,9 @@ func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]CommandResult
 	return outcomes, nil
 }
 
-// noInstanceResults returns results for the selected names of programs and groups without
-// instances.
-func (s *Supervisor) noInstanceResults(found selection) []CommandResult {
-	var outcomes []CommandResult
-	for _, name := range found.empty {
-		outcomes = append(outcomes, CommandResult{Name: name, State: fsm.Stopped, Message: s.noInstancesText(name)})
-	}
-	return outcomes
-}
-
 // Collector returns the output of the one instance that name selects.
 func (s *Supervisor) Collector(name string) (*logs.Collector, error) {
-	selected, err := s.selectInstances([]string{name})
+	selected, err := s.selector.instances([]string{name})
 	if err != nil {
 		return nil, err
 	}
@@ -329,7 +319,7 @@ func (s *Supervisor) Collector(name string) (*logs.Collector, error) {
 	case 1:
 		return &selected[0].collector, nil
 	case 0: // a program or a glob, without instances
-		return nil, fmt.Errorf("select %q: %s", name, s.noInstancesText(name))
+		return nil, fmt.Errorf("select %q: %s", name, s.selector.noInstancesText(name))
 	}
 	return nil, fmt.Errorf("select %q: %d instances have this name; name one, such as %s", name, len(selected), selected[0].name)
 }

@@ -8,24 +8,36 @@ import (
 	"superd/procs/fsm"
 )
 
+// conflicts has which instances own which log files, and finds the instances that must not run at
+// once. It blocks an instance until the one in conflict with it is removed.
+//
 // An instance must not start before each conflicting instance is removed. An instance without a
 // number conflicts with the numbered instances of its program. The owners of its log files also
 // conflict with it.
+type conflicts struct {
+	registry   *registry
+	reconciler *reconciler            // for instances that are unblocked
+	owners     map[string][]*instance // owners of a log file, by its path
+}
 
-// conflictOf returns an instance that must be removed before in may start; nil if there is none.
-func (s *Supervisor) conflictOf(in *instance) *instance {
-	if other := s.byName[programOf(in.name)]; other != nil && other != in {
+func newConflicts(reg *registry, q *reconciler) *conflicts {
+	return &conflicts{registry: reg, reconciler: q, owners: map[string][]*instance{}}
+}
+
+// with returns an instance that must be removed before in may start; nil if there is none.
+func (c *conflicts) with(in *instance) *instance {
+	if other := c.registry.byName[programOf(in.name)]; other != nil && other != in {
 		return other
 	}
 	if !numbered(in.name) {
-		for _, other := range s.instancesOf(in.program.Name) {
+		for _, other := range c.registry.of(in.program.Name) {
 			if other != in {
 				return other
 			}
 		}
 	}
 	named := namesLogFile(in.program)
-	return s.logFileOwner(in.collector.Files(), func(other *instance) bool {
+	return c.owner(in.collector.Files(), func(other *instance) bool {
 		return other != in && (other.membership.Leaves() || named && other.conflict == nil)
 	})
 }
@@ -34,58 +46,55 @@ func (s *Supervisor) conflictOf(in *instance) *instance {
 // it.
 func namesLogFile(p *config.Program) bool { return p.Log.File != "" || p.Log.StderrFile != "" }
 
-// logFileOwner returns an instance that owns one of these log files and satisfies counts; nil
-// without one.
-func (s *Supervisor) logFileOwner(files []string, counts func(*instance) bool) *instance {
+// owner returns an instance that owns one of these log files and satisfies counts; nil without one.
+func (c *conflicts) owner(files []string, counts func(*instance) bool) *instance {
 	for _, f := range files {
-		if i := slices.IndexFunc(s.logFileOwners[f], counts); i >= 0 {
-			return s.logFileOwners[f][i]
+		if i := slices.IndexFunc(c.owners[f], counts); i >= 0 {
+			return c.owners[f][i]
 		}
 	}
 	return nil
 }
 
-// claimLogFiles records that the instance owns files and no longer owns before; either may be
-// empty. It reports whether the two differ.
-func (in *instance) claimLogFiles(before, files []string) (moved bool) {
+// claim records that the instance owns files and no longer owns before; either may be empty. It
+// reports whether the two differ.
+func (c *conflicts) claim(in *instance, before, files []string) (moved bool) {
 	if slices.Equal(files, before) {
 		return false
 	}
-	writers := in.sup.logFileOwners
 	for _, f := range before {
-		if writers[f] = slices.DeleteFunc(writers[f], func(other *instance) bool { return other == in }); len(writers[f]) == 0 {
-			delete(writers, f)
+		if c.owners[f] = slices.DeleteFunc(c.owners[f], func(other *instance) bool { return other == in }); len(c.owners[f]) == 0 {
+			delete(c.owners, f)
 		}
 	}
 	for _, f := range files {
-		writers[f] = append(writers[f], in)
+		c.owners[f] = append(c.owners[f], in)
 	}
 	return true
 }
 
 func numbered(instance string) bool { return strings.Contains(instance, "@") }
 
-// findConflict finds a conflicting instance, if there is one, and blocks the start until that is
-// removed.
-func (in *instance) findConflict() {
-	in.conflict = in.sup.conflictOf(in)
+// find finds a conflicting instance, if there is one, and blocks the start until that is removed.
+func (c *conflicts) find(in *instance) {
+	in.conflict = c.with(in)
 	if conflict := in.conflict; conflict != nil {
 		conflict.conflicting = append(conflict.conflicting, in)
 	}
 }
 
-// releaseLogFiles unblocks the instances that conflict with this one, when it is removed or has
-// other log files.
-func (in *instance) releaseLogFiles() {
+// release unblocks the instances that conflict with this one, when it is removed or has other log
+// files.
+func (c *conflicts) release(in *instance) {
 	waiting := in.conflicting
 	in.conflicting = nil
 	for _, other := range waiting {
 		if other.scope.Closed() || other.conflict != in {
 			continue
 		}
-		other.findConflict()
+		c.find(other)
 		if other.conflict == nil {
-			other.enqueue()
+			c.reconciler.enqueue(other)
 		}
 	}
 }

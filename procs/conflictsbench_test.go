@@ -30,14 +30,14 @@ func BenchmarkConflicts(b *testing.B) {
 				b.StopTimer()
 				v, s := quickSupervisor(before)
 				s.Start(func() {})
-				for s.counts[fsm.Running] < n && v.Step() {
+				for s.registry.counts[fsm.Running] < n && v.Step() {
 				}
 				b.StartTimer()
-				s.compareAndApply(after)
-				for (s.counts[fsm.Running] < n || len(s.instances) > n) && v.Step() {
+				s.reloads.compareAndApply(after)
+				for (s.registry.counts[fsm.Running] < n || len(s.registry.instances) > n) && v.Step() {
 				}
-				if s.counts[fsm.Running] != n {
-					b.Fatal(s.counts)
+				if s.registry.counts[fsm.Running] != n {
+					b.Fatal(s.registry.counts)
 				}
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"superd/logs"
 	"superd/pidfd"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
@@ -13,15 +14,53 @@ import (
 const outputLines = 5
 
 // record adds e to the event log, if there is one.
-func (s *Supervisor) record(e eventlog.Event) {
-	if s.options.Events == nil {
+func (r *recorder) record(e eventlog.Event) {
+	if r.options.Events == nil {
 		return
 	}
 	if e.At.IsZero() {
-		e.At = s.loop.Wall()
+		e.At = r.loop.Wall()
 	}
-	s.options.Events.Queue(e)
-	s.WriteSoon()
+	r.options.Events.Queue(e)
+	r.writeSoon()
+}
+
+// recordDropped records that output was dropped. It may be called from any goroutine.
+func (r *recorder) recordDropped(l logs.DroppedOutput) {
+	if events := r.options.Events; events != nil {
+		e := eventlog.Event{
+			At: time.Now(), Kind: eventlog.Output, Instance: l.Instance, Program: l.Program, Run: l.Run,
+		}
+		events.Append(because(e, fsm.ReasonOutputDropped.With(l.Text)))
+	}
+}
+
+// recordOutage records the begin or the end of an outage of a log. It may be called from any
+// goroutine.
+func (r *recorder) recordOutage(o logs.Outage, over bool) {
+	now := time.Now()
+	if events := r.options.Events; events != nil {
+		e := eventlog.Event{
+			At: now, Kind: eventlog.Outage, Instance: o.Instance, Program: o.Program, Run: o.Run, State: eventlog.Begun,
+		}
+		why := fsm.ReasonLogOutage.With("output does not get into " + o.Log + ": " + o.Reason)
+		if over {
+			e.State = eventlog.Over
+			why = fsm.ReasonLogOutageOver.With(coarseDuration(now.Sub(o.Since)))
+		}
+		events.Append(because(e, why))
+	}
+}
+
+// recordFirstOutput records where the output of a run begins in its log. It may be called from any
+// goroutine.
+func (r *recorder) recordFirstOutput(start logs.RunStart) {
+	if events := r.options.Events; events != nil {
+		e := eventlog.Event{
+			At: time.Now(), Kind: eventlog.Print, Instance: start.Instance, Program: start.Program, Run: start.Run, Place: start.At.String(),
+		}
+		events.Append(because(e, fsm.Reason{Kind: fsm.ReasonFirstOutput}))
+	}
 }
 
 // because returns e with the reason r.
@@ -43,7 +82,7 @@ func (in *instance) record(e eventlog.Event) {
 	if e.Run == "" && in.run != nil {
 		e.Run = in.run.invocationID
 	}
-	in.sup.record(e)
+	in.sup.recorder.record(e)
 }
 
 // recordState records a change of the shown state, and the SIGKILL of a stop.
@@ -124,7 +163,7 @@ func (in *instance) recordOutput() {
 	in.collector.Tail(func(end []byte, cut bool) {
 		if e.Output = lastLines(string(end), cut, outputLines); e.Output != nil {
 			events.Queue(e)
-			in.sup.scope.Post(in.sup.WriteSoon)
+			in.sup.scope.Post(in.sup.recorder.writeSoon)
 		}
 	})
 }

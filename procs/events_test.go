@@ -25,15 +25,15 @@ func TestEventsOfALife(t *testing.T) {
 	p := testProgram()
 	p.Name = "web"
 	p.KillMode = config.KillProcess // so that there is no teardown
-	h.sup.compareAndApply(&config.Config{})
+	h.sup.reloads.compareAndApply(&config.Config{})
 	h.v.RunFor(time.Minute)
 	h.sup.options.Events = events
-	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{p}})
+	h.sup.reloads.compareAndApply(&config.Config{Programs: []*config.Program{p}})
 	h.v.RunFor(time.Minute)
-	first := h.sup.byName["web"].run.process.(*simHandle).p
+	first := h.sup.registry.byName["web"].run.process.(*simHandle).p
 	first.end(pidfd.Exit{Known: true, Code: 1, UserTime: time.Second, SystemTime: time.Second, MaxRSSBytes: 1 << 40})
 	h.v.RunFor(time.Minute)
-	second := h.sup.byName["web"].run.process.(*simHandle).p
+	second := h.sup.registry.byName["web"].run.process.(*simHandle).p
 	h.models["web"].wantUp = false
 	if _, err := h.sup.Command(OpStop, []string{"web"}, true, func([]CommandResult) {}); err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestRecordedOnce(t *testing.T) {
 			h.crash()
 			h.v.RunFor(time.Minute)
 			// Stopped, as the journal has no desired state
-			if in := h.sup.byName["web"]; in.run != nil {
+			if in := h.sup.registry.byName["web"]; in.run != nil {
 				t.Fatalf("web is %v after the crash", in.machine.State())
 			}
 			if err := h.events.Flush(ctx); err != nil {

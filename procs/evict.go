@@ -2,6 +2,7 @@ package procs
 
 import (
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"syscall"
@@ -21,7 +22,8 @@ const evictTimeout = 5 * time.Second
 // An eviction ends the unattributed processes at the end of a shutdown, so that none of them
 // survives superd.
 type eviction struct {
-	sup      *Supervisor
+	host     host.Host
+	log      *slog.Logger
 	scope    *loop.Scope
 	round    *loop.Scope // watches of the last scan
 	living   map[int]string
@@ -33,15 +35,15 @@ type eviction struct {
 // evict starts the eviction. It calls done, perhaps before it returns, when no process is left or
 // the remaining ones are unkillable. If a program's kill_mode spares processes, evict ends none,
 // since they may be unattributed now.
-func (s *Supervisor) evict(done func()) {
-	for _, in := range s.instances {
+func (d *shutdown) evict(done func()) {
+	for _, in := range d.registry.instances {
 		if mode := in.program.KillMode; mode == config.KillProcess || mode == config.KillGroup {
 			done()
 			return
 		}
 	}
-	e := &eviction{sup: s, scope: s.scope.Child(), signaled: map[host.ProcessKey]bool{}, done: done, killing: s.inHurry()}
-	s.shutdown.eviction = e
+	e := &eviction{host: d.host, log: d.log, scope: d.scope.Child(), signaled: map[host.ProcessKey]bool{}, done: done, killing: d.hurry}
+	d.eviction = e
 	e.round = e.scope.Child()
 	if e.killing {
 		e.scope.After(host.KillPause, e.giveUp)
@@ -56,7 +58,7 @@ func (e *eviction) scan() {
 	e.round.Close()
 	e.round = e.scope.Child()
 	round := e.round
-	e.sup.host.Unattributed(func(found []host.Member) {
+	e.host.Unattributed(func(found []host.Member) {
 		if round.Closed() {
 			closeMembers(found)
 			return
@@ -91,7 +93,7 @@ func (e *eviction) track(found []host.Member) {
 			e.send(m, unix.SIGKILL)
 		case !e.signaled[key]:
 			e.signaled[key] = true
-			e.sup.log.Warn("ending an unattributed process", "pid", pid, "command", m.Command)
+			e.log.Warn("ending an unattributed process", "pid", pid, "command", m.Command)
 			e.send(m, unix.SIGTERM)
 			e.send(m, unix.SIGCONT)
 		}
@@ -100,7 +102,7 @@ func (e *eviction) track(found []host.Member) {
 
 func (e *eviction) send(m host.Member, sig syscall.Signal) {
 	if err := m.Process.Signal(sig); err != nil && !errors.Is(err, pidfd.ErrGone) {
-		e.sup.log.Error("signal not sent", "pid", m.Process.Pid(), "signal", signalName(sig), "error", err)
+		e.log.Error("signal not sent", "pid", m.Process.Pid(), "signal", signalName(sig), "error", err)
 	}
 }
 
@@ -117,8 +119,8 @@ func (e *eviction) kill() {
 // giveUp logs the processes that survived SIGKILL, if the scan found any, and ends the eviction.
 func (e *eviction) giveUp() {
 	for _, pid := range slices.Sorted(maps.Keys(e.living)) {
-		e.sup.log.Error("process left behind", "pid", pid, "command", e.living[pid],
-			"waits_in", e.sup.host.WaitsIn(pid).Text)
+		e.log.Error("process left behind", "pid", pid, "command", e.living[pid],
+			"waits_in", e.host.WaitsIn(pid).Text)
 	}
 	e.end()
 }

@@ -115,7 +115,7 @@ func (k *execCheck) begin(c *execChecker) {
 		return
 	}
 	k.unrecorded = true
-	c.in.sup.afterSaving(func(error) {
+	c.in.sup.recorder.afterSaving(func(error) {
 		s.recorded = true
 		if k.unrecorded {
 			k.unrecorded = false
@@ -149,7 +149,7 @@ func (k *execCheck) spawned(child host.Child, err error) {
 		return
 	}
 	k.process, k.scope = child.Process, in.scope.Child()
-	k.watched = in.sup.watchChild(k.scope, k.process, "", k.reap)
+	k.watched = in.sup.reaper.watchChild(k.scope, k.process, "", k.reap)
 	if k.stopped {
 		k.kill()
 	}
@@ -231,7 +231,7 @@ func (k *execCheck) reap() {
 			k.probe.in.sup.log.Debug("process group of a check not killed", "instance", k.probe.in.name, "error", err)
 		}
 	}
-	exit, ended := k.probe.in.sup.waitStatus(k.process)
+	exit, ended := k.probe.in.sup.reaper.waitStatus(k.process)
 	if !ended {
 		return
 	}

@@ -15,7 +15,7 @@ import (
 
 // reap handles the exit of the main process.
 func (in *instance) reap(r *run, process host.Process) {
-	if r.mainWatch != nil && r.notifyDrain == drainNotStarted && in.sup.requestingStops() {
+	if r.mainWatch != nil && r.notifyDrain == drainNotStarted && in.sup.shutdown.requestingStops() {
 		return // later: the other programs get their stop signals first
 	}
 	if r.mainWatch == nil && r.process == process && !process.Ended() {
@@ -24,7 +24,7 @@ func (in *instance) reap(r *run, process host.Process) {
 	if r.process != process || !in.drainNotifyBeforeReap(r, process) {
 		return
 	}
-	exit, ended := in.sup.waitStatus(process)
+	exit, ended := in.sup.reaper.waitStatus(process)
 	if !ended || in.run != r {
 		return
 	}
@@ -33,7 +33,7 @@ func (in *instance) reap(r *run, process host.Process) {
 		r.listener = nil
 	}
 	now := in.sup.loop.Now()
-	in.sup.saveExit(r.id)
+	in.sup.reaper.acknowledge(r.id)
 	pid, ran, stable, before := r.process.Pid(), now-r.startedAt, r.stable(now), in.machine.State()
 	if pid == 0 {
 		ran, stable = 0, 0 // only the start record is known
@@ -109,7 +109,7 @@ func (in *instance) wentToBackground() {
 	in.machine.WentToBackground()
 	in.save()
 	in.publish()
-	in.sup.changed()
+	in.sup.subscriptions.changed()
 }
 
 // drain records that output of a run may still be in the pipe: it would be lost if superd and the

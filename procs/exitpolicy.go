@@ -8,55 +8,76 @@ import (
 	"superd/procs/fsm"
 )
 
-// checkExitPolicy ends superd if the configuration says so for this instance, which stays down by
-// itself: it has exited, or failed without a retry.
-func (s *Supervisor) checkExitPolicy(in *instance) {
-	switch when := s.config.Superd.ExitWhen; {
-	case s.shutdown != nil || s.endDecided:
+// An exitPolicy decides when superd ends by itself, and its exit status. It begins the shutdown.
+type exitPolicy struct {
+	*platform
+	shutdown   *shutdown
+	registry   *registry
+	reconciler *reconciler
+	config     *configState
+	begun      bool // something was started
+	decided    bool // an instance has decided the end of superd and the exit status
+	posted     bool // a check whether all instances have ended is posted
+	status     int  // superd's exit status
+}
+
+// newExitPolicy returns the exit policy of s, whose parts it needs.
+func newExitPolicy(s *Supervisor) *exitPolicy {
+	return &exitPolicy{
+		platform: s.platform, shutdown: s.shutdown, registry: s.registry,
+		reconciler: s.reconciler, config: s.config,
+	}
+}
+
+// check ends superd if the configuration says so for this instance, which stays down by itself: it
+// has exited, or failed without a retry.
+func (x *exitPolicy) check(in *instance) {
+	switch when := x.config.active.Superd.ExitWhen; {
+	case x.shutdown.begun || x.decided:
 	case in.program.Essential:
-		s.endWith(in, fsm.ReasonEssentialEnded.With(
+		x.endWith(in, fsm.ReasonEssentialEnded.With(
 			fmt.Sprintf("%s is essential and stays down: %s", in.name, in.machine.StateReason())))
 	case when == config.ExitAnyFailed && in.machine.State() == fsm.Failed:
-		s.endWith(in, fsm.ReasonAnyFailed.With(
+		x.endWith(in, fsm.ReasonAnyFailed.With(
 			fmt.Sprintf("exit_when = %q and %s failed: %s", when, in.name, in.machine.StateReason())))
 	}
 }
 
 // endIfAnyFailed ends superd if a new configuration says so for an instance that has already
 // failed.
-func (s *Supervisor) endIfAnyFailed() {
-	if s.config.Superd.ExitWhen != config.ExitAnyFailed || s.shutdown != nil || s.endDecided {
+func (x *exitPolicy) endIfAnyFailed() {
+	if x.config.active.Superd.ExitWhen != config.ExitAnyFailed || x.shutdown.begun || x.decided {
 		return
 	}
-	if first := s.firstFailed(); first != nil {
-		s.checkExitPolicy(first)
+	if first := x.firstFailed(); first != nil {
+		x.check(first)
 	}
 }
 
 // endWith begins a shutdown with the exit status of the instance, after the turn's other work. The
 // first call decides.
-func (s *Supervisor) endWith(in *instance, why fsm.Reason) {
-	s.endDecided = true
-	s.exitStatus = in.exitStatus()
-	s.scope.Post(func() {
-		if s.shutdown == nil {
-			s.beginShutdown(why, 0)
+func (x *exitPolicy) endWith(in *instance, why fsm.Reason) {
+	x.decided = true
+	x.status = in.exitStatus()
+	x.scope.Post(func() {
+		if !x.shutdown.begun {
+			x.shutdown.begin(why, 0)
 		}
 	})
 }
 
 // endIfAllEnded ends superd if the configuration says so and all instances have ended. It checks
 // that after the turn's other work, which may start an instance.
-func (s *Supervisor) endIfAllEnded() {
-	if s.config.Superd.ExitWhen != config.ExitAllExited || s.endPosted || !s.allEnded() {
+func (x *exitPolicy) endIfAllEnded() {
+	if x.config.active.Superd.ExitWhen != config.ExitAllExited || x.posted || !x.allEnded() {
 		return
 	}
-	s.endPosted = true
-	s.scope.Post(func() {
-		s.endPosted = false
-		if s.shutdown == nil && !s.endDecided && s.allEnded() {
-			s.exitStatus = s.firstFailureStatus()
-			s.beginShutdown(fsm.ReasonAllEnded.With(
+	x.posted = true
+	x.scope.Post(func() {
+		x.posted = false
+		if !x.shutdown.begun && !x.decided && x.allEnded() {
+			x.status = x.firstFailureStatus()
+			x.shutdown.begin(fsm.ReasonAllEnded.With(
 				fmt.Sprintf("exit_when = %q and all programs have ended", config.ExitAllExited)), 0)
 		}
 	})
@@ -64,8 +85,8 @@ func (s *Supervisor) endIfAllEnded() {
 
 // firstFailureStatus returns the exit status of the instance that failed first, among those that
 // stay failed; 0 if there is none.
-func (s *Supervisor) firstFailureStatus() int {
-	if first := s.firstFailed(); first != nil {
+func (x *exitPolicy) firstFailureStatus() int {
+	if first := x.firstFailed(); first != nil {
 		return first.exitStatus()
 	}
 	return 0
@@ -73,8 +94,8 @@ func (s *Supervisor) firstFailureStatus() int {
 
 // firstFailed returns the instance that failed first, among those that stay failed; nil if there is
 // none.
-func (s *Supervisor) firstFailed() (first *instance) {
-	for _, in := range s.instances {
+func (x *exitPolicy) firstFailed() (first *instance) {
+	for _, in := range x.registry.instances {
 		if in.machine.State() == fsm.Failed && !in.machine.Retries() && (first == nil || in.sinceAt < first.sinceAt) {
 			first = in
 		}
@@ -85,11 +106,11 @@ func (s *Supervisor) firstFailed() (first *instance) {
 // allEnded reports whether every instance is down and none starts by itself. A waiting instance
 // counts as ended if its blocker is down. Before the first start nothing has ended. A retiring
 // instance counts as live, as it may block another one.
-func (s *Supervisor) allEnded() bool {
-	if !s.anyStarted || s.counts[fsm.Stopped]+s.counts[fsm.Exited]+s.counts[fsm.Failed]+s.counts[fsm.Waiting] < len(s.instances)-int(s.loggers) || len(s.reconcileQueue) > 0 {
+func (x *exitPolicy) allEnded() bool {
+	if !x.begun || x.registry.atRest()+x.registry.counts[fsm.Waiting] < len(x.registry.instances)-int(x.registry.loggers) || !x.reconciler.idle() {
 		return false
 	}
-	return !slices.ContainsFunc(s.instances, func(in *instance) bool {
+	return !slices.ContainsFunc(x.registry.instances, func(in *instance) bool {
 		if in.isLogger() {
 			return false // the shutdown ends it
 		}
@@ -111,4 +132,4 @@ func (in *instance) exitStatus() int {
 }
 
 // ExitStatus returns superd's exit status after the shutdown: 0 unless a program decides it.
-func (s *Supervisor) ExitStatus() int { return s.exitStatus }
+func (s *Supervisor) ExitStatus() int { return s.exitPolicy.status }

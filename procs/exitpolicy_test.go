@@ -21,8 +21,8 @@ import (
 func newFaultFree(seed uint64, conf *config.Config) (h *history, ended func() bool) {
 	h = newHistory(seed, defect{}, false)
 	h.kernel.mix = faultMix{}
-	h.sup.onEnd = func() { h.ended = true }
-	h.sup.compareAndApply(conf)
+	h.sup.shutdown.onEnd = func() { h.ended = true }
+	h.sup.reloads.compareAndApply(conf)
 	h.v.RunFor(time.Minute)
 	return h, func() bool { h.v.RunFor(time.Minute); return h.ended }
 }
@@ -38,12 +38,12 @@ func programNamed(name string, change func(*config.Program)) *config.Program {
 
 // mainOf returns the main process of an instance.
 func (h *history) mainOf(name string) *simProcess {
-	return h.sup.byName[name].run.process.(*simHandle).p
+	return h.sup.registry.byName[name].run.process.(*simHandle).p
 }
 
 // hookOf returns the current hook of an instance.
 func (h *history) hookOf(name string) *simProcess {
-	return h.sup.byName[name].run.hook.process.(*simHandle).p
+	return h.sup.registry.byName[name].run.hook.process.(*simHandle).p
 }
 
 func (h *history) mustCommand(t *testing.T, op Op, name string) {
@@ -72,7 +72,7 @@ func TestCancel(t *testing.T) {
 		start("cancelled client")()
 	}
 	h.v.RunFor(time.Second)
-	if n := len(h.sup.byName["web"].waiters); n != 1 {
+	if n := len(h.sup.registry.byName["web"].waiters); n != 1 {
 		t.Errorf("%d clients wait, want 1", n)
 	}
 	h.mainOf("web").notify(notify.Message{Ready: true})
@@ -114,7 +114,7 @@ func TestEssentialBeforeShutdown(t *testing.T) {
 		programNamed("main", func(p *config.Program) { p.Essential, p.Restart = true, config.RestartNever }),
 	}})
 	main := h.mainOf("main")
-	in := h.sup.byName["main"]
+	in := h.sup.registry.byName["main"]
 	main.end(pidfd.Exit{Known: true, Code: 3})
 	for in.machine.State() != fsm.Failed {
 		h.v.Step()
@@ -151,7 +151,7 @@ func TestAllExited(t *testing.T) {
 			h.mainOf("job").end(exitZero)
 			h.mainOf("web").end(exitThree)
 			h.v.RunFor(20 * time.Millisecond)
-			if state := h.sup.byName["web"].machine.State(); state != fsm.Backoff {
+			if state := h.sup.registry.byName["web"].machine.State(); state != fsm.Backoff {
 				t.Fatalf("web is %v, want backoff", state)
 			}
 			h.mustCommand(t, OpStop, "web")
@@ -159,7 +159,7 @@ func TestAllExited(t *testing.T) {
 		{"the last one is restarted", conf(web), func(t *testing.T, h *history) { h.mustCommand(t, OpRestart, "web") }, false, 0},
 		{"the last one is stopped and started", conf(web), func(t *testing.T, h *history) {
 			h.mustCommand(t, OpStop, "web")
-			for h.sup.byName["web"].machine.State() != fsm.Stopped {
+			for h.sup.registry.byName["web"].machine.State() != fsm.Stopped {
 				h.v.Step()
 			}
 			h.mustCommand(t, OpStart, "web")
@@ -167,30 +167,30 @@ func TestAllExited(t *testing.T) {
 		{"the last one is removed", conf(web, job), func(_ *testing.T, h *history) {
 			h.mainOf("job").end(exitThree)
 			h.v.RunFor(time.Second)
-			h.sup.compareAndApply(conf(job))
+			h.sup.reloads.compareAndApply(conf(job))
 		}, true, 3},
 		{"the last one is replaced", conf(web, job), func(t *testing.T, h *history) {
 			h.mainOf("job").end(exitZero)
 			h.v.RunFor(time.Second)
-			old := h.sup.byName["web"]
-			h.sup.compareAndApply(conf(job))
-			h.sup.compareAndApply(conf(web, job))
+			old := h.sup.registry.byName["web"]
+			h.sup.reloads.compareAndApply(conf(job))
+			h.sup.reloads.compareAndApply(conf(web, job))
 			for old.machine.State() != fsm.Stopped {
 				h.v.Step()
 			}
-			if h.sup.allEnded() { // its last output may still be drained
+			if h.sup.exitPolicy.allEnded() { // its last output may still be drained
 				t.Error("all counted as ended before the replacement was created")
 			}
 		}, false, 0},
 		{"the last one releases its log file to another", conf(web, job), func(_ *testing.T, h *history) {
 			h.mainOf("job").end(exitZero)
 			h.v.RunFor(time.Second)
-			h.sup.compareAndApply(conf(job, programNamed("other", func(p *config.Program) { p.Log.File = "web.log" })))
+			h.sup.reloads.compareAndApply(conf(job, programNamed("other", func(p *config.Program) { p.Log.File = "web.log" })))
 		}, false, 0},
 		{"a reload sets exit_when", &config.Config{Programs: conf(job).Programs}, func(_ *testing.T, h *history) {
 			h.mainOf("job").end(exitThree)
 			h.v.RunFor(time.Second)
-			h.sup.compareAndApply(conf(job))
+			h.sup.reloads.compareAndApply(conf(job))
 		}, true, 3},
 	}
 	for _, tt := range tests {

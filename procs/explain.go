@@ -68,7 +68,7 @@ type Diagnosis struct {
 // Why returns a [Diagnosis] of each instance that names select, by name. Its errors are those of
 // [Supervisor.Status].
 func (s *Supervisor) Why(names []string) ([]Diagnosis, error) {
-	selected, err := s.selectInstances(names)
+	selected, err := s.selector.instances(names)
 	if err != nil {
 		return nil, err
 	}

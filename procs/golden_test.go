@@ -46,8 +46,8 @@ func TestGoldenRecords(t *testing.T) {
 		h = newHistory(seed, defect{}, false)
 	}
 	h.kernel.mix = faultMix{neverReady: 1, hookHangs: 1}
-	h.sup.onEnd = func() {}
-	h.sup.compareAndApply(&config.Config{})
+	h.sup.shutdown.onEnd = func() {}
+	h.sup.reloads.compareAndApply(&config.Config{})
 	h.v.RunFor(time.Minute)
 	events := eventlog.Open(t.TempDir(), eventlog.MaxSize, slog.New(slog.DiscardHandler))
 	defer events.Close(time.Minute)
@@ -59,7 +59,7 @@ func TestGoldenRecords(t *testing.T) {
 		})
 	}
 	oneshot := func(p *config.Program) { p.Type, p.Restart = config.TypeOneshot, config.RestartNever }
-	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{
+	h.sup.reloads.compareAndApply(&config.Config{Programs: []*config.Program{
 		named("app", func(p *config.Program) { p.Requires = []string{"db"} }),
 		named("base", func(*config.Program) {}),
 		named("crash", func(*config.Program) {}),
@@ -101,7 +101,7 @@ func TestGoldenRecords(t *testing.T) {
 
 	var b strings.Builder
 	states := map[fsm.State]bool{}
-	for _, in := range h.sup.instances {
+	for _, in := range h.sup.registry.instances {
 		states[in.machine.State()] = true
 		b.WriteString(recordText(t, instanceKey(in.name), in.saved()))
 	}
@@ -111,7 +111,7 @@ func TestGoldenRecords(t *testing.T) {
 		}
 	}
 	b.WriteString(recordText(t, superdKey, h.sup.savedSelf()))
-	b.WriteString(recordText(t, scaleKey("web"), h.sup.scales["web"]))
+	b.WriteString(recordText(t, scaleKey("web"), h.sup.replicas.scales["web"]))
 	b.WriteString(recordText(t, startKey("web", 7), &savedStart{
 		Run: "r", Config: 2, Hook: new(1), PostStop: true, After: 3, Process: &savedProcess{4, 5, 6, "7"}, Notify: "8", Ready: "9",
 		FDNames: [2]string{"10", "11"}, At: 12, Schedule: &schedule.State{Line: "@daily"},
@@ -120,7 +120,7 @@ func TestGoldenRecords(t *testing.T) {
 	h.sup.Shutdown("SIGTERM")
 	h.v.RunFor(time.Millisecond)
 	b.WriteString(recordText(t, superdKey, h.sup.savedSelf()))
-	b.WriteString(recordText(t, instanceKey("web@1"), h.sup.byName["web@1"].saved()))
+	b.WriteString(recordText(t, instanceKey("web@1"), h.sup.registry.byName["web@1"].saved()))
 	golden.Check(t, "journal.txt", b.String())
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

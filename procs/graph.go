@@ -18,12 +18,12 @@ type graphOwner struct{}
 func (graphOwner) Status(in *instance) deps.Status { return in.dependencyStatus() }
 
 // Changed implements [deps.Owner].
-func (graphOwner) Changed(in *instance) { in.enqueue() }
+func (graphOwner) Changed(in *instance) { in.sup.reconciler.enqueue(in) }
 
 // DependentsDown implements [deps.Owner]. It enqueues an instance that may wait for that.
 func (graphOwner) DependentsDown(in *instance) {
 	if in.machine.State() == fsm.StopPending || in.machine.State() == fsm.Waiting {
-		in.enqueue()
+		in.sup.reconciler.enqueue(in)
 	}
 }
 
@@ -103,8 +103,8 @@ func one(b bool) int32 {
 // retired while its program stays blocks no other: its node is not in the graph.
 func (in *instance) addToGraph() {
 	s, program := in.sup, in.program
-	definition := s.config.Program(program.Name)
-	detached := definition != nil && !s.configured(definition, in.name)
+	definition := s.config.active.Program(program.Name)
+	detached := definition != nil && !s.replicas.configured(definition, in.name)
 	if definition != nil {
 		program = definition
 	}
@@ -122,12 +122,4 @@ func (in *instance) removeFromGraph() { in.sup.graph.Remove(&in.node) }
 func (in *instance) relink() {
 	in.removeFromGraph()
 	in.addToGraph()
-}
-
-// rebuildGraph rebuilds the graph after a change of the active configuration.
-func (s *Supervisor) rebuildGraph() {
-	s.graph.Clear()
-	for _, in := range s.instances {
-		in.addToGraph()
-	}
 }

@@ -39,7 +39,7 @@ func TestLongWaitChainIsShortened(t *testing.T) {
 	s.Start(func() {})
 	s.Command(OpStop, []string{"p000000"}, false, func([]CommandResult) {})
 	runFor(v, time.Second)
-	last := s.instances[len(s.instances)-1]
+	last := s.registry.instances[len(s.registry.instances)-1]
 	if last.machine.State() != fsm.Waiting {
 		t.Fatalf("%s is %s, want it waiting", last.name, last.machine.State())
 	}
@@ -69,10 +69,10 @@ func TestOrderingHoldsForSimultaneousStarts(t *testing.T) {
 	}{
 		{"by superd's start", func(*testing.T, *Supervisor) {}, namedPrograms(after(true), "app", "web")},
 		{"by a reload that adds them", func(_ *testing.T, s *Supervisor) {
-			s.compareAndApply(namedPrograms(after(true), "app", "other", "web"))
+			s.reloads.compareAndApply(namedPrograms(after(true), "app", "other", "web"))
 		},
 			namedPrograms(after(true), "other")},
-		{"by a reload that changes them", func(_ *testing.T, s *Supervisor) { s.compareAndApply(namedPrograms(after(true), "app", "web")) },
+		{"by a reload that changes them", func(_ *testing.T, s *Supervisor) { s.reloads.compareAndApply(namedPrograms(after(true), "app", "web")) },
 			namedPrograms(after(false), "app", "web")},
 		{"by the operator", func(t *testing.T, s *Supervisor) {
 			if _, err := s.Command(OpStart, []string{"*"}, false, func([]CommandResult) {}); err != nil {
@@ -85,17 +85,17 @@ func TestOrderingHoldsForSimultaneousStarts(t *testing.T) {
 			v, s := quickSupervisor(tt.base)
 			s.Start(func() {})
 			tt.ask(t, s)
-			for app := s.byName["app"]; app.machine.State() != fsm.Spawning; {
+			for app := s.registry.byName["app"]; app.machine.State() != fsm.Spawning; {
 				if !v.Step() {
 					t.Fatalf("app is %s: %s", app.machine.State(), app.reason())
 				}
 			}
-			if web := s.byName["web"].machine.State(); web != fsm.Running {
+			if web := s.registry.byName["web"].machine.State(); web != fsm.Running {
 				t.Errorf("app is being started while web is %s", web)
 			}
 			runFor(v, time.Second)
-			if s.counts[fsm.Running] != len(s.instances) {
-				t.Errorf("%s; want all running", s.summary())
+			if s.registry.counts[fsm.Running] != len(s.registry.instances) {
+				t.Errorf("%s; want all running", s.readyNotifier.summary())
 			}
 		})
 	}
@@ -114,19 +114,19 @@ func TestReloadReversesDependency(t *testing.T) {
 	v, s := quickSupervisor(namedPrograms(requires("web", "db"), "db", "web"))
 	s.Start(func() {})
 	runFor(v, time.Second)
-	s.compareAndApply(namedPrograms(func(*config.Program) {}, "web"))
-	s.compareAndApply(namedPrograms(requires("db", "web"), "db", "web"))
+	s.reloads.compareAndApply(namedPrograms(func(*config.Program) {}, "web"))
+	s.reloads.compareAndApply(namedPrograms(requires("db", "web"), "db", "web"))
 	runFor(v, time.Second)
-	if s.counts[fsm.Running] != 2 || len(s.instances) != 2 {
-		t.Errorf("%s; want both running", s.summary())
+	if s.registry.counts[fsm.Running] != 2 || len(s.registry.instances) != 2 {
+		t.Errorf("%s; want both running", s.readyNotifier.summary())
 	}
-	if s.byName["db"].node.HasDependents() {
+	if s.registry.byName["db"].node.HasDependents() {
 		t.Error("db has dependents; want none")
 	}
-	s.compareAndApply(namedPrograms(func(*config.Program) {}, "web"))
+	s.reloads.compareAndApply(namedPrograms(func(*config.Program) {}, "web"))
 	runFor(v, 10*time.Second)
-	if s.graph.Len() != 1 || len(s.instances) != 1 {
-		t.Errorf("%d nodes, %d instances; want those of web alone", s.graph.Len(), len(s.instances))
+	if s.graph.Len() != 1 || len(s.registry.instances) != 1 {
+		t.Errorf("%d nodes, %d instances; want those of web alone", s.graph.Len(), len(s.registry.instances))
 	}
 }
 
@@ -152,7 +152,7 @@ func TestOrderingWaitsForStartingReplicas(t *testing.T) {
 	if answer != nil {
 		t.Errorf("answered %+v while db@2 is starting", answer)
 	}
-	if reason, want := h.sup.byName["web"].reason(), "waits for db@2, which is starting"; reason != want {
+	if reason, want := h.sup.registry.byName["web"].reason(), "waits for db@2, which is starting"; reason != want {
 		t.Errorf("reason %q, want %q", reason, want)
 	}
 	h.mainOf("db@2").notify(notify.Message{Ready: true})

@@ -148,10 +148,10 @@ func BenchmarkOrder(b *testing.B) {
 					v, s := quickSupervisor(c)
 					ended := false
 					s.Start(func() { ended = true })
-					for s.counts[fsm.Running] < n && v.Step() {
+					for s.registry.counts[fsm.Running] < n && v.Step() {
 					}
-					if s.counts[fsm.Running] < n {
-						b.Fatalf("%d of %d run", s.counts[fsm.Running], n)
+					if s.registry.counts[fsm.Running] < n {
+						b.Fatalf("%d of %d run", s.registry.counts[fsm.Running], n)
 					}
 					s.Shutdown("the benchmark")
 					for !ended && v.Step() {
@@ -172,7 +172,7 @@ func BenchmarkRebuildGraph(b *testing.B) {
 		b.Run(graph.name, func(b *testing.B) {
 			_, s := quickSupervisor(graphConfig(10_000, graph.requirements))
 			for b.Loop() {
-				s.rebuildGraph()
+				s.reloads.rebuildGraph()
 			}
 		})
 	}

@@ -85,7 +85,7 @@ func (h *hookRun) result(record *startRecord, child host.Child, err error) {
 		h.end(fmt.Errorf("%s: %w", h.name(), err))
 		return
 	}
-	h.watch(child.Process, child.ID, h.in.sup.storeProcess(child.Process))
+	h.watch(child.Process, child.ID, h.in.sup.fds.storeProcess(child.Process))
 	h.in.sup.log.Debug("hook started", "instance", h.in.name, "hook", h.key, "pid", h.process.Pid())
 	switch {
 	case h.killWhenStarted:
@@ -104,15 +104,15 @@ func (h *hookRun) result(record *startRecord, child host.Child, err error) {
 func (h *hookRun) watch(process host.Process, id pidfd.Identity, storedName string) {
 	h.run.hadProcess = true
 	h.process, h.id, h.fdName = process, id, storedName
-	h.in.sup.watchChild(h.scope, h.process, storedName, h.reap)
+	h.in.sup.reaper.watchChild(h.scope, h.process, storedName, h.reap)
 }
 
 func (h *hookRun) reap() {
-	exit, ended := h.in.sup.waitStatus(h.process)
+	exit, ended := h.in.sup.reaper.waitStatus(h.process)
 	if !ended || h.process == nil {
 		return
 	}
-	h.in.sup.saveExit(h.id)
+	h.in.sup.reaper.acknowledge(h.id)
 	h.in.clearUnkillable()
 	switch {
 	case h.failed != nil:
@@ -211,7 +211,7 @@ func (h *hookRun) signalStop() {
 		}
 	}
 	timeout := h.run.program.StopTimeout
-	if h.in.sup.inHurry() {
+	if h.in.sup.shutdown.hurry {
 		timeout = 0
 	}
 	h.due = min(h.due, h.in.sup.loop.Now()+timeout)

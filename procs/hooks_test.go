@@ -17,7 +17,7 @@ func TestHungHookIsReported(t *testing.T) {
 	})}})
 	h.kernel.mix.spawnHangs = 1
 	h.mustCommand(t, OpStart, "web")
-	in := h.sup.byName["web"]
+	in := h.sup.registry.byName["web"]
 	const hook = "pre_start /hook db: open executable /sim"
 	steps := []struct {
 		state fsm.State
@@ -55,7 +55,7 @@ func TestQueueTimeDoesNotCountForHook(t *testing.T) {
 		h.kernel.mix.slowSpawn, h.kernel.mix.hookTime = 29*time.Second, 29*time.Second
 		h.mustCommand(t, OpStart, "web")
 		h.v.RunFor(2 * time.Minute)
-		if in := h.sup.byName["web"]; in.machine.State() != fsm.Running || in.machine.RestartAttempts() > 0 {
+		if in := h.sup.registry.byName["web"]; in.machine.State() != fsm.Running || in.machine.RestartAttempts() > 0 {
 			t.Errorf("seed %d: %v, %s, want running at once", seed, in.machine.State(), in.reason())
 		}
 	}

@@ -1,7 +1,6 @@
 package procs
 
 import (
-	"path/filepath"
 	"time"
 
 	"superd/config"
@@ -57,10 +56,11 @@ type instance struct {
 	// Definition whose log options apply; nil: those of the program and of its run are mixed
 	logDefinition *config.Program
 
-	hungWorkers   int32 // cancelled workers that have not returned
-	treeRecovered bool  // an earlier superd created the tree
-	enqueued      bool  // it is in the reconcile queue
-	answerQueued  bool  // its waiters are answered after reconciliation
+	counted       fsm.State // the registry counts it in this state
+	hungWorkers   int32     // cancelled workers that have not returned
+	treeRecovered bool      // an earlier superd created the tree
+	enqueued      bool      // it is in the reconcile queue
+	answerQueued  bool      // its waiters are answered after reconciliation
 	membership    fsm.Membership
 }
 
@@ -100,20 +100,17 @@ func (s *Supervisor) newInstance(name string, program, runProgram *config.Progra
 		sinceAt:       s.loop.Now(),
 	}
 	in.scope.Open(s.scope)
-	s.counts[fsm.Stopped]++
-	s.outputs += fifosOf(program)
-	s.loggers += one(in.isLogger())
 	o := s.logOptions(name, program)
 	if runProgram != program { // the output of the run stays in the same files
 		o = duringRun(s.logOptions(name, runProgram), o)
 		in.logDefinition = nil
 	}
 	in.collector.Open(s.store, &in.scope, name, o)
-	in.claimLogFiles(nil, in.collector.Files())
+	in.sup.conflicts.claim(in, nil, in.collector.Files())
 	if s.options.OnCollector != nil {
 		in.onRunEnd = s.options.OnCollector(&in.collector)
 	}
-	s.watchLines(in)
+	s.subscriptions.watchLines(in)
 	in.addToGraph()
 	return in
 }
@@ -124,19 +121,6 @@ func (in *instance) renewTree(path string) {
 	in.tree.Remove()
 	in.tree = in.sup.host.NewTree(in.name, path)
 	in.treeRecovered = path != ""
-}
-
-// fifoPath returns the path of the FIFO of a stream. Paths are unique, as no instance name has a
-// colon.
-func (s *Supervisor) fifoPath(instance string, which logs.Stream) string {
-	switch which {
-	case logs.Stderr:
-		instance += ":stderr"
-	case input:
-		instance += ":stdin"
-	case logs.Stdout: // has the plain name
-	}
-	return filepath.Join(s.options.FIFODir, instance)
 }
 
 // runtimePaths returns the paths of all FIFOs and notify sockets that the instance can have, under
@@ -154,32 +138,32 @@ func streamsOf(p *config.Program) []logs.Stream {
 	return []logs.Stream{logs.Stdout, logs.Stderr}
 }
 
-func (s *Supervisor) logOptions(instance string, p *config.Program) logs.Options {
+func (p *platform) logOptions(instance string, program *config.Program) logs.Options {
 	o := logs.Options{
-		Program:     p.Name,
-		User:        p.User,
-		Path:        p.LogPath(s.options.LogDir, instance),
-		Split:       len(streamsOf(p)) > 1,
-		StderrPath:  p.StderrPath(s.options.LogDir, instance),
-		Format:      logs.Format(p.Log.Format),
-		MaxSize:     p.Log.MaxSize,
-		MaxAge:      p.Log.MaxAge,
-		Keep:        p.Log.Keep,
-		MaxTotal:    p.Log.MaxTotal,
-		Compression: logs.Compression(p.Log.Compress),
-		Drop:        p.Log.Overflow == config.OverflowDrop,
-		MinFree:     p.Log.MinFree,
-		Owner:       p.Log.Owner,
-		Group:       p.Log.Group,
+		Program:     program.Name,
+		User:        program.User,
+		Path:        program.LogPath(p.options.LogDir, instance),
+		Split:       len(streamsOf(program)) > 1,
+		StderrPath:  program.StderrPath(p.options.LogDir, instance),
+		Format:      logs.Format(program.Log.Format),
+		MaxSize:     program.Log.MaxSize,
+		MaxAge:      program.Log.MaxAge,
+		Keep:        program.Log.Keep,
+		MaxTotal:    program.Log.MaxTotal,
+		Compression: logs.Compression(program.Log.Compress),
+		Drop:        program.Log.Overflow == config.OverflowDrop,
+		MinFree:     program.Log.MinFree,
+		Owner:       program.Log.Owner,
+		Group:       program.Log.Group,
 	}
-	if p.Log.Mode != nil {
-		o.Mode = *p.Log.Mode
+	if program.Log.Mode != nil {
+		o.Mode = *program.Log.Mode
 	}
-	if p.Log.Sink != config.SinkFile {
-		o.Sink, o.Address, o.Identifier, o.Facility = logs.Sink(p.Log.Sink), p.Log.Address, p.Log.Identifier, p.Log.Facility.Number()
+	if program.Log.Sink != config.SinkFile {
+		o.Sink, o.Address, o.Identifier, o.Facility = logs.Sink(program.Log.Sink), program.Log.Address, program.Log.Identifier, program.Log.Facility.Number()
 	}
-	if p.Log.Sink == config.SinkCommand {
-		o.Address = s.loggerInputPath(p)
+	if program.Log.Sink == config.SinkCommand {
+		o.Address = p.loggerInputPath(program)
 	}
 	return o
 }

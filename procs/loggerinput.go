@@ -19,8 +19,8 @@ const input = logs.Stderr + 1
 func (in *instance) isLogger() bool { return in.program.LoggerOf != "" }
 
 // loggerInputPath returns the path of the FIFO that the program's logger reads.
-func (s *Supervisor) loggerInputPath(p *config.Program) string {
-	return s.fifoPath(config.LoggerName(p.Name), input)
+func (p *platform) loggerInputPath(program *config.Program) string {
+	return p.fifoPath(config.LoggerName(program.Name), input)
 }
 
 // fifosOf returns how many FIFOs an instance of the program has.
@@ -54,7 +54,7 @@ func (in *instance) inputFD() int {
 }
 
 // neverStartsAgain reports whether this superd does not start the instance any more.
-func (in *instance) neverStartsAgain() bool { return in.membership.Leaves() || in.sup.shutdown != nil }
+func (in *instance) neverStartsAgain() bool { return in.membership.Leaves() || in.sup.shutdown.begun }
 
 // endInput closes the logger's input once all output of the program is written to it. It stops a
 // logger that does not start again.
@@ -65,7 +65,7 @@ func (in *instance) endInput() {
 			in.closeInput()
 		}
 	}
-	for _, of := range in.sup.instances {
+	for _, of := range in.sup.registry.instances {
 		if of.program.Name == in.program.LoggerOf {
 			remaining++
 			of.collector.Drained(written)
@@ -84,5 +84,5 @@ func (in *instance) closeInput() {
 	f.end.Stop()
 	in.sup.host.CloseFD(f.fd)
 	in.save()
-	in.sup.releaseFD(f.fdName)
+	in.sup.fds.release(f.fdName)
 }

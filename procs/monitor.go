@@ -123,7 +123,7 @@ func (m *monitor) applyResult(result probe.Result) {
 	}
 	if m.health.FailuresInRow() != before || changed {
 		in.save()
-		in.sup.changed()
+		in.sup.subscriptions.changed()
 	}
 	healthy, known := m.health.Healthy()
 	if result.Outcome == probe.Failed && known && !healthy && m.run.program.Health.Action == config.HealthRestart {

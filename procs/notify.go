@@ -60,10 +60,10 @@ func (in *instance) addNotify(spec *host.SpawnSpec, p *config.Program, record *s
 		spec.Own.Set("WATCHDOG_USEC", strconv.FormatInt(p.Watchdog.Microseconds(), 10))
 	}
 	if spec.NotifySocket != "" {
-		record.value.Notify = in.sup.reserve(false)
+		record.value.Notify = in.sup.fds.reserve(false)
 	}
 	if spec.ReadyFD != 0 {
-		record.value.Ready = in.sup.reserve(false)
+		record.value.Ready = in.sup.fds.reserve(false)
 	}
 }
 
@@ -76,7 +76,7 @@ func (record *startRecord) storeFDs(notify, ready int, outputs []int) {
 	}
 	for i, name := range names {
 		if name != "" && fds[i] >= 0 {
-			record.in.sup.keeper.Store(name, fds[i])
+			record.in.sup.fds.keeper.Store(name, fds[i])
 		}
 	}
 	record.stored = true
@@ -121,7 +121,7 @@ func (in *instance) listen(r *run, fd int) {
 		Message: func(_ notify.Sender, m notify.Message) (mustSave bool) {
 			return in.onNotify(r, m)
 		},
-		WhenRecorded: in.sup.afterTurn,
+		WhenRecorded: in.sup.recorder.afterTurn,
 		Refused: func(_ notify.Sender, err error) {
 			in.sup.log.Warn("notification refused", "instance", in.name, "error", err)
 		},
@@ -165,7 +165,7 @@ func (in *instance) drainNotifyBeforeReap(r *run, process host.Process) bool {
 		}
 		limit.Stop()
 		in.reap(r, process)
-		in.sup.ScheduleReap() // the reaping of orphans may have stopped at this zombie
+		in.sup.reaper.schedule() // the reaping of orphans may have stopped at this zombie
 		if r.process == process {
 			// A tracer still has it
 			r.pidfdScope.Every(unwatchedPause, func() { in.reap(r, process) })
@@ -192,7 +192,7 @@ func (in *instance) onNotify(r *run, m notify.Message) (mustSave bool) {
 	if m.HasStatus && m.Status != r.statusText {
 		r.ownNotifyState().statusText = m.Status
 		in.save()
-		in.sup.changed()
+		in.sup.subscriptions.changed()
 	}
 	if m.WatchdogPeriod != 0 && r.watchdogPeriod != m.WatchdogPeriod {
 		r.ownNotifyState().watchdogPeriod, mustSave = m.WatchdogPeriod, true
@@ -243,7 +243,7 @@ func (in *instance) watchdogPing(r *run) {
 func (in *instance) beginProgramReload(r *run, until time.Duration) {
 	r.reloadTimer.Stop()
 	r.ownNotifyState().reloadTimer = r.mainScope.After(max(until-in.sup.loop.Now(), 0), func() { in.endProgramReload(r) })
-	in.sup.changed()
+	in.sup.subscriptions.changed()
 }
 
 // endProgramReload records the end of the program's reload.
@@ -251,7 +251,7 @@ func (in *instance) endProgramReload(r *run) {
 	state := r.ownNotifyState()
 	state.reloadTimer, state.reloadedAt = nil, in.sup.loop.Now()
 	in.save()
-	in.sup.changed()
+	in.sup.subscriptions.changed()
 }
 
 // beginOwnStop records that the program has announced its own stop. superd stops it if it still
@@ -266,7 +266,7 @@ func (in *instance) beginOwnStop(r *run, until time.Duration) {
 		}
 	})
 	in.watchdogPing(r)
-	in.sup.changed()
+	in.sup.subscriptions.changed()
 }
 
 // extend extends the deadline of what the program does: start, stop or reload.
@@ -286,7 +286,7 @@ func (in *instance) extend(r *run, until time.Duration) {
 		extendTimer(r.reloadTimer)
 		extendTimer(r.ownStopTimer)
 	case fsm.Stopping:
-		if until = min(until, r.stopLimit); until > r.stopDeadline && !in.sup.inHurry() {
+		if until = min(until, r.stopLimit); until > r.stopDeadline && !in.sup.shutdown.hurry {
 			r.stopDeadline = until
 			r.stopTimer.Reset(until - now)
 		}
@@ -317,13 +317,13 @@ func (in *instance) changeMain(r *run, pid int) {
 	if r.group == 0 {
 		r.group = int32(r.process.Pid()) // of the first main process
 	}
-	in.sup.dropChild(r.process)
+	in.sup.reaper.dropChild(r.process)
 	r.pidfdScope.Close()
-	in.sup.ScheduleReap() // reaps it if it has ended
-	adopted := in.sup.adopt(process, id)
-	in.setMain(r, adopted, id, in.sup.storeProcess(adopted))
+	in.sup.reaper.schedule() // reaps it if it has ended
+	adopted := in.sup.reaper.adopt(process, id)
+	in.setMain(r, adopted, id, in.sup.fds.storeProcess(adopted))
 	in.signalNewMain()
-	in.sup.changed()
+	in.sup.subscriptions.changed()
 }
 
 // logMain logs the result of MAINPID=, within the program's limit.

@@ -32,7 +32,7 @@ func TestJournalStalls(t *testing.T) {
 		h.kernel.mix.neverReady = neverReady
 		h.mustCommand(t, OpStart, "web")
 		h.v.RunFor(time.Second)
-		return h, h.sup.byName["web"], h.mainOf("web"), h.journal.stall()
+		return h, h.sup.registry.byName["web"], h.mainOf("web"), h.journal.stall()
 	}
 	t.Run("the watchdog", func(t *testing.T) {
 		h, in, p, resume := world(t, 0, func(p *config.Program) { p.Watchdog = time.Minute })
@@ -144,7 +144,7 @@ func TestQueuedChecksDoNotCount(t *testing.T) {
 			p.StartTimeout, p.StopTimeout = 10*time.Second, 10*time.Second
 			change(p)
 		})}})
-		return h, h.sup.byName["web"]
+		return h, h.sup.registry.byName["web"]
 	}
 	t.Run("health", func(t *testing.T) {
 		h, in := world(func(p *config.Program) {
@@ -200,7 +200,7 @@ func TestReadinessSurvivesKill(t *testing.T) {
 	wantReady := func(t *testing.T, h *history, p *simProcess) {
 		t.Helper()
 		h.v.RunFor(time.Minute)
-		if in := h.sup.byName["web"]; in.machine.State() != fsm.Running || simProcessOf(in.run.process) != p {
+		if in := h.sup.registry.byName["web"]; in.machine.State() != fsm.Running || simProcessOf(in.run.process) != p {
 			t.Errorf("%v: %s, want running as before", in.machine.State(), in.reason())
 		}
 		if h.err != nil {

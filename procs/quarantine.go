@@ -18,14 +18,14 @@ type quarantine struct {
 // setQuarantine prevents the start of the instance while these processes live.
 func (in *instance) setQuarantine(leftovers []host.Leftover) {
 	processes := host.LeftoverText(leftovers)
-	t := in.machine.Quarantine(fsm.ReasonQuarantined.With(fmt.Sprintf("%s is alive; a predecessor started it "+
+	in.machine.Quarantine(fsm.ReasonQuarantined.With(fmt.Sprintf("%s is alive; a predecessor started it "+
 		"for this program, but superd can't identify its run; `superd ctl stop %s` ends it", processes, in.name)))
-	in.sup.countState(t.From, t.To)
+	in.sup.registry.setState(in)
 	in.quarantine = &quarantine{round: in.scope.Child()}
 	in.sup.log.Warn("program not started: unidentified processes of a predecessor are alive",
 		"instance", in.name, "processes", processes)
 	in.publish()
-	in.sup.changed()
+	in.sup.subscriptions.changed()
 	in.save()
 	in.checkQuarantine()
 }
@@ -52,7 +52,7 @@ func (in *instance) checkQuarantine() {
 				}
 			})
 			if err != nil {
-				in.sup.logUnwatched(m.Process.Pid(), err)
+				in.sup.reaper.logUnwatched(m.Process.Pid(), err)
 				round.After(unwatchedPause, in.checkQuarantine)
 			}
 		}
@@ -72,7 +72,7 @@ func (in *instance) liftQuarantine() {
 	in.machine.QuarantineLifted()
 	in.publish()
 	in.save()
-	in.sup.changed()
+	in.sup.subscriptions.changed()
 }
 
 // killQuarantined kills the leftover processes, at the operator's request.

@@ -156,12 +156,12 @@ func awaitsLine(p *config.Program) bool { return p.Ready != nil && p.Ready.Line 
 // goroutine.
 func (s *Supervisor) saveOutputStart(at logs.RunStart, saved func()) {
 	s.scope.Post(func() {
-		if in := s.byName[at.Instance]; in != nil && in.run != nil && in.run.invocationID == at.Run {
+		if in := s.registry.byName[at.Instance]; in != nil && in.run != nil && in.run.invocationID == at.Run {
 			in.run.ownNotifyState().outputStart[at.Stream] = at.At.String()
 			in.save()
 		}
-		s.writeEvents()
-		s.journal.Flush(func(error) { saved() })
+		s.recorder.writeEvents()
+		s.recorder.journal.Flush(func(error) { saved() })
 	})
 }
 
@@ -169,7 +169,7 @@ func (s *Supervisor) saveOutputStart(at logs.RunStart, saved func()) {
 func (w *readiness) setLastResult(why string) {
 	if w.lastResult != why {
 		w.lastResult = why
-		w.in.sup.changed()
+		w.in.sup.subscriptions.changed()
 	}
 }
 
@@ -179,7 +179,7 @@ func (w *readiness) end() {
 	r := w.run
 	r.readiness, r.startDeadline = nil, 0
 	if r.readyFDName != "" {
-		w.in.sup.releaseFD(r.readyFDName)
+		w.in.sup.fds.release(r.readyFDName)
 		r.readyFDName = ""
 	}
 }

@@ -5,10 +5,217 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"superd/loop"
 	"superd/pidfd"
 	"superd/procs/host"
 )
+
+// reapDelay batches the SIGCHLDs of a burst. It delays only the reaping of orphans: the
+// supervisor's own children are reaped through their pidfds.
+const reapDelay = 50 * time.Millisecond
+
+// unwatchedPause is the interval at which superd checks a process that it cannot watch, in a
+// resource shortage.
+const unwatchedPause = time.Second
+
+// A reaper has superd's children and the processes that it adopted, and reaps them: the children of
+// instances through their pidfds and owners, orphans after SIGCHLD.
+type reaper struct {
+	*platform
+	recorder *recorder
+	fds      *fdKeeper
+	byPid    map[int]owner // owners of superd's children, by pid
+	// Adopted processes that may become superd's children, by pid
+	adoptedByPid map[int]*adoptedProcess
+	adopted      map[host.ProcessKey]*adoptedProcess // the keeper may report their exits
+	timer        *loop.Timer                         // reaps orphans; nil: not scheduled
+}
+
+func newReaper(p *platform, rec *recorder, fds *fdKeeper) *reaper {
+	return &reaper{
+		platform: p, recorder: rec, fds: fds,
+		byPid: map[int]owner{}, adoptedByPid: map[int]*adoptedProcess{},
+		adopted: map[host.ProcessKey]*adoptedProcess{},
+	}
+}
+
+// An owner is a child and the function that reaps it.
+type owner struct {
+	process host.Process
+	reap    func()
+}
+
+// watchChild watches a child of superd until scope is closed. Then it closes process and releases
+// its stored pidfd, whose name is storedName. reap is called in each turn after the child has
+// ended. In a resource shortage, watched is false and reap is called periodically instead.
+func (r *reaper) watchChild(scope *loop.Scope, process host.Process, storedName string, reap func()) (watched bool) {
+	scope.Defer(func() {
+		process.Close()
+		r.fds.releaseProcess(storedName)
+	})
+	_, watched = r.watchExit(scope, new(loop.Watch), process, reap)
+	return watched
+}
+
+// watchExit calls reap in each turn after a child of superd has ended, until scope is closed or
+// watch is stopped. In a resource shortage, watched is false and reap is called periodically
+// instead. watching reports whether watch is in use.
+func (r *reaper) watchExit(scope *loop.Scope, watch *loop.Watch, process host.Process, reap func()) (watching, watched bool) {
+	pid := process.Pid()
+	a, isAdopted := process.(*adoptedProcess)
+	if isAdopted && !a.isChild() {
+		// A child of superd may get its pid before that process is known to have ended
+		a.reap = reap
+		r.adoptedByPid[pid] = a
+		scope.Defer(func() {
+			if r.adoptedByPid[pid] == a {
+				delete(r.adoptedByPid, pid)
+			}
+		})
+	} else {
+		r.byPid[pid] = owner{process, reap}
+	}
+	var err error
+	if isAdopted {
+		err = a.watch(scope, reap)
+	} else {
+		err = watch.OnReadable(scope, process.FD(), reap)
+		watching = err == nil
+	}
+	if err != nil {
+		// The reaping of orphans does not serve this child soon enough: a fork that hangs delays
+		// it.
+		scope.Every(unwatchedPause, reap)
+		r.logUnwatched(pid, err)
+	}
+	return watching, err == nil
+}
+
+// logUnwatched logs that superd notices the end of a process only by periodic checks. It logs
+// nothing if pidfd_open is refused (EPERM of epoll): that concerns every process that is not
+// superd's child, and is logged at the start.
+func (r *reaper) logUnwatched(pid int, err error) {
+	if !errors.Is(err, unix.EPERM) {
+		r.log.Error("process not watched", "pid", pid, "error", err)
+	}
+}
+
+// waitStatus returns the exit status of a child, if it has ended, and forgets the child.
+func (r *reaper) waitStatus(process host.Process) (exit pidfd.Exit, ended bool) {
+	exit, ended, err := process.Wait()
+	if err != nil {
+		r.log.Error("exit status not read", "pid", process.Pid(), "error", err)
+		exit, ended = pidfd.Exit{}, true
+	}
+	if a, ok := process.(*adoptedProcess); ended && (!ok || a.reap == nil) {
+		r.forgetChild(process)
+	}
+	return exit, ended
+}
+
+// forgetChild removes the process from the children to reap. A newer child with the same pid stays.
+func (r *reaper) forgetChild(process host.Process) {
+	pid := process.Pid()
+	if r.byPid[pid].process == process {
+		delete(r.byPid, pid)
+	}
+}
+
+// dropChild removes a process that has not ended from the children and adopted processes to reap.
+func (r *reaper) dropChild(process host.Process) {
+	if a, ok := process.(*adoptedProcess); ok {
+		key := host.ProcessKey{Pid: a.id.Pid, Start: a.id.Start}
+		if r.adopted[key] == a {
+			delete(r.adopted, key)
+		}
+		if a.reap != nil {
+			return
+		}
+	}
+	r.forgetChild(process)
+}
+
+// schedule schedules the reaping of orphans after reapDelay. It is called after SIGCHLD.
+func (r *reaper) schedule() {
+	if r.timer != nil {
+		return
+	}
+	r.host.MaskSIGCHLD()
+	r.timer = r.scope.After(reapDelay, func() {
+		r.timer = nil
+		r.host.ReapOrphans(r.reapChild)
+	})
+}
+
+// reapChild reaps a zombie: through its owner, if it has one.
+func (r *reaper) reapChild(pid int) {
+	if owner, ok := r.byPid[pid]; ok {
+		owner.reap()
+		if _, owned := r.byPid[pid]; !owned {
+			// The zombie may be another process that reuses the pid of an unwatched one
+			r.schedule()
+		}
+		return
+	}
+	if adopted := r.adoptedByPid[pid]; adopted != nil && adopted.reapAsChild() {
+		return
+	}
+	exit, err := r.host.ReapUnknown(pid)
+	if err != nil {
+		r.log.Warn("orphan not reaped", "pid", pid, "error", err)
+		return
+	}
+	r.log.Debug("orphan reaped", "pid", pid, "exit", exit.String())
+}
+
+// adopt returns an adopted process. p is nil if the process no longer exists.
+func (r *reaper) adopt(p host.Process, id pidfd.Identity) *adoptedProcess {
+	a := &adoptedProcess{Process: p, reaper: r, id: id, gone: p == nil}
+	key := host.ProcessKey{Pid: id.Pid, Start: id.Start}
+	r.adopted[key] = a
+	for _, e := range r.options.StoredFDs.Exits {
+		if (host.ProcessKey{Pid: e.Pid, Start: e.Start}) == key {
+			a.keeperExit = &e.Exit
+		}
+	}
+	return a
+}
+
+// onStoredExit handles an exit that the keeper reports. It is called on the loop.
+func (r *reaper) onStoredExit(e host.StoredExit) {
+	a := r.adopted[host.ProcessKey{Pid: e.Pid, Start: e.Start}]
+	if a == nil {
+		// No instance waits for it: the process is unattributed, or its exit is known already and
+		// may not be in the journal yet
+		r.recorder.afterRecorded(func() { r.fds.keeper.Acknowledge(e.Pid, e.Start) })
+		return
+	}
+	a.keeperExit = &e.Exit
+	if a.reap != nil {
+		a.reap()
+	}
+}
+
+// acknowledge acknowledges the exit of an adopted process to the keeper, once the journal has it.
+func (r *reaper) acknowledge(id pidfd.Identity) {
+	key := host.ProcessKey{Pid: id.Pid, Start: id.Start}
+	if r.adopted[key] == nil {
+		return // superd's own child
+	}
+	delete(r.adopted, key)
+	r.recorder.afterRecorded(func() { r.fds.keeper.Acknowledge(id.Pid, id.Start) })
+}
+
+// acknowledgeUnclaimed acknowledges the stored exits that no instance needs.
+func (r *reaper) acknowledgeUnclaimed() {
+	for _, e := range r.options.StoredFDs.Exits {
+		if r.adopted[host.ProcessKey{Pid: e.Pid, Start: e.Start}] == nil {
+			r.fds.keeper.Acknowledge(e.Pid, e.Start)
+		}
+	}
+}
 
 // exitStatusTimeout bounds the wait for the exit status of a process that is not superd's child.
 // Its parent reaps it at once; after that the kernel may still have the status, or the keeper
@@ -19,7 +226,7 @@ const exitStatusTimeout = time.Second
 // superd's child; otherwise the keeper is its parent and reaps it.
 type adoptedProcess struct {
 	host.Process // nil: it no longer exists
-	sup          *Supervisor
+	reaper       *reaper
 	id           pidfd.Identity
 	reap         func()        // its owner's callback; nil if it is superd's child
 	gone         bool          // the process no longer exists
@@ -40,34 +247,6 @@ func (a *adoptedProcess) reapAsChild() bool {
 	a.keeperExit = &exit
 	a.reap()
 	return true
-}
-
-// adopt returns an adopted process. p is nil if the process no longer exists.
-func (s *Supervisor) adopt(p host.Process, id pidfd.Identity) *adoptedProcess {
-	a := &adoptedProcess{Process: p, sup: s, id: id, gone: p == nil}
-	key := host.ProcessKey{Pid: id.Pid, Start: id.Start}
-	s.adopted[key] = a
-	for _, e := range s.options.StoredFDs.Exits {
-		if (host.ProcessKey{Pid: e.Pid, Start: e.Start}) == key {
-			a.keeperExit = &e.Exit
-		}
-	}
-	return a
-}
-
-// OnStoredExit handles an exit that the keeper reports. It is called on the loop.
-func (s *Supervisor) OnStoredExit(e host.StoredExit) {
-	a := s.adopted[host.ProcessKey{Pid: e.Pid, Start: e.Start}]
-	if a == nil {
-		// No instance waits for it: the process is unattributed, or its exit is known already and
-		// may not be in the journal yet
-		s.afterRecorded(func() { s.keeper.Acknowledge(e.Pid, e.Start) })
-		return
-	}
-	a.keeperExit = &e.Exit
-	if a.reap != nil {
-		a.reap()
-	}
 }
 
 // isChild reports whether the process is superd's child, as after an upgrade in place.
@@ -140,25 +319,14 @@ func (a *adoptedProcess) Wait() (pidfd.Exit, bool, error) {
 		if errors.Is(a.Process.Signal(0), pidfd.ErrGone) {
 			a.gone = true
 			if a.endedAt == 0 { // no watch has reported it
-				a.endedAt = a.sup.loop.Now()
+				a.endedAt = a.reaper.loop.Now()
 			}
 		}
 	}
-	if a.endedAt != 0 && a.sup.loop.Now()-a.endedAt >= a.statusTimeout() {
+	if a.endedAt != 0 && a.reaper.loop.Now()-a.endedAt >= a.statusTimeout() {
 		return pidfd.Exit{}, true, nil
 	}
 	return pidfd.Exit{}, false, nil
-}
-
-// mainEnded reports whether the main process has ended, even if its exit status is not known yet.
-func (r *run) mainEnded() bool { return r.process == nil || r.process.Ended() }
-
-// endAwaited reports whether the main process has ended and superd waits for its exit status or its
-// last messages. Both waits are bounded.
-func (r *run) endAwaited() bool {
-	a, isAdopted := r.process.(*adoptedProcess)
-	return r.notifyDrain == drainStarted ||
-		isAdopted && a.endedAt != 0 && a.sup.loop.Now()-a.endedAt <= a.statusTimeout()
 }
 
 // Ended implements [host.Process].
@@ -167,7 +335,7 @@ func (a *adoptedProcess) Ended() bool { return a.Process == nil || a.endedAt != 
 // statusTimeout bounds the wait for the exit status after the end. Without a keeper, the status of
 // a reaped process is lost.
 func (a *adoptedProcess) statusTimeout() time.Duration {
-	if a.gone && a.sup.keeper == host.FDStore(noopKeeper{}) {
+	if a.gone && a.reaper.fds.keeper == host.FDStore(noopKeeper{}) {
 		return 0
 	}
 	return exitStatusTimeout
@@ -192,7 +360,7 @@ func (a *adoptedProcess) watch(scope *loop.Scope, reap func()) error {
 // with the status.
 func (a *adoptedProcess) onEnd(scope *loop.Scope, reap func()) {
 	if a.endedAt == 0 {
-		a.endedAt = a.sup.loop.Now()
+		a.endedAt = a.reaper.loop.Now()
 	}
 	reap()
 	if scope.Closed() {
@@ -208,6 +376,6 @@ func (a *adoptedProcess) onEnd(scope *loop.Scope, reap func()) {
 		reap()
 	})
 	if err != nil {
-		a.sup.log.Error("process not watched", "pid", a.id.Pid, "error", err)
+		a.reaper.log.Error("process not watched", "pid", a.id.Pid, "error", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"superd/config"
+	"superd/loop"
 	"superd/procs/deps"
 	"superd/procs/fsm"
 )
@@ -11,56 +12,71 @@ import (
 // maxReconciled bounds how many instances one turn reconciles.
 const maxReconciled = 256
 
-// enqueue schedules reconcile for after the turn's other work.
-func (in *instance) enqueue() {
+// A reconciler has the queue of instances to reconcile after the turn's other work, and that of
+// instances whose waiters are answered when the first one is empty.
+type reconciler struct {
+	scope   *loop.Scope
+	onIdle  func() // called when the queue is empty and the waiters are answered
+	queue   []*instance
+	answers []*instance // instances whose waiters are answered when queue is empty
+	running bool        // a batch is being reconciled
+}
+
+func newReconciler(scope *loop.Scope, onIdle func()) *reconciler {
+	return &reconciler{scope: scope, onIdle: onIdle}
+}
+
+// enqueue schedules the reconciliation of the instance for after the turn's other work.
+func (q *reconciler) enqueue(in *instance) {
 	if in.enqueued {
 		return
 	}
 	in.enqueued = true
-	s := in.sup
-	s.reconcileQueue = append(s.reconcileQueue, in)
-	if len(s.reconcileQueue) == 1 {
-		s.scope.Post(s.reconcile)
+	q.queue = append(q.queue, in)
+	if len(q.queue) == 1 {
+		q.scope.Post(q.run)
 	}
 }
 
-// reconcile reconciles the queued instances in order, maxReconciled in a turn.
-func (s *Supervisor) reconcile() {
-	batch := s.reconcileQueue[:min(len(s.reconcileQueue), maxReconciled)]
-	s.reconcileQueue = slices.Clone(s.reconcileQueue[len(batch):])
-	waiting := len(s.reconcileQueue) > 0
-	s.reconciling = true
+// idle reports whether no instance waits for its reconciliation.
+func (q *reconciler) idle() bool { return len(q.queue) == 0 }
+
+// run reconciles the queued instances in order, maxReconciled in a turn.
+func (q *reconciler) run() {
+	batch := q.queue[:min(len(q.queue), maxReconciled)]
+	q.queue = slices.Clone(q.queue[len(batch):])
+	waiting := len(q.queue) > 0
+	q.running = true
 	for _, in := range batch {
 		in.enqueued = false
 		if !in.scope.Closed() {
 			in.reconcile()
 		}
 	}
-	s.reconciling = false
+	q.running = false
 	if waiting {
-		s.scope.Post(s.reconcile)
+		q.scope.Post(q.run)
 	}
-	if len(s.reconcileQueue) == 0 {
-		queued := s.answerQueue
-		s.answerQueue = nil
+	if len(q.queue) == 0 {
+		queued := q.answers
+		q.answers = nil
 		for _, in := range queued {
 			in.answerQueued = false
 			in.answerWaiters()
 		}
-		s.endIfAllEnded()
-		s.changed()
+		q.onIdle()
 	}
 }
 
 // pending reports whether reconciliation is still running. If so, the instance's waiters are
 // answered when it is done.
-func (s *Supervisor) pending(in *instance) bool {
-	if !s.reconciling && len(s.reconcileQueue) == 0 {
+func (q *reconciler) pending(in *instance) bool {
+	if !q.running && len(q.queue) == 0 {
 		return false
 	}
 	if len(in.waiters) > 0 && !in.answerQueued {
 		in.answerQueued = true
-		s.answerQueue = append(s.answerQueue, in)
+		q.answers = append(q.answers, in)
 	}
 	return true
 }
@@ -97,7 +113,7 @@ func (in *instance) startRequirements() {
 
 // startWithRequirements starts the direct and indirect requirements of in that are wanted up and
 // down by themselves, as after a failure. It is part of an operator's start of in.
-func (s *Supervisor) startWithRequirements(in *instance) {
+func (in *instance) startWithRequirements() {
 	seen := map[*deps.Program[*instance]]bool{}
 	for open := []*instance{in}; len(open) > 0; {
 		next := open[len(open)-1]

@@ -6,6 +6,7 @@ import (
 
 	"superd/config"
 	"superd/logs"
+	"superd/loop"
 	"superd/pidfd"
 	"superd/procs/fsm"
 )
@@ -34,65 +35,132 @@ func (noopJournal) Flush(done func(error)) { done(nil) }
 // batched into one write. If superd is killed in that time, a successor has the previous state.
 const writePause = 2 * time.Millisecond
 
+// A recorder writes what a successor and the operator must know: the journal and the event log. It
+// batches the records of a turn, and runs callbacks when the journal has them.
+type recorder struct {
+	*platform
+	journal  Journal
+	timer    *loop.Timer // writes what is queued; nil: nothing was queued so far
+	recorded recordQueue // callbacks that wait for the journal
+	starts   uint64      // number of starts so far
+	// Called before and after records are passed on; neither is nil
+	beforeWrite, afterWrite func()
+
+	ended         bool // the end of superd is recorded: no further state is
+	leavesRecords bool // see [Supervisor.LeavesRecords]
+}
+
+func newRecorder(p *platform) *recorder {
+	r := &recorder{platform: p, journal: p.options.Journal}
+	if r.journal == nil {
+		r.journal = noopJournal{}
+	}
+	return r
+}
+
 // queue queues the value of key for the journal, or its removal for nil.
-func (s *Supervisor) queue(key string, value any) {
-	s.journal.Queue(key, value)
-	s.WriteSoon()
+func (r *recorder) queue(key string, value any) {
+	r.journal.Queue(key, value)
+	r.writeSoon()
 }
 
-// WriteSoon writes all that is queued for journal and event log after writePause. Batching lets
+// writeSoon writes all that is queued for journal and event log after writePause. Batching lets
 // spawning continue without waking the writer for each record.
-func (s *Supervisor) WriteSoon() {
+func (r *recorder) writeSoon() {
 	switch {
-	case s.writing == nil:
-		s.writing = s.scope.After(writePause, s.Write)
-	case !s.writing.Active():
-		s.writing.Reset(writePause)
+	case r.timer == nil:
+		r.timer = r.scope.After(writePause, r.write)
+	case !r.timer.Active():
+		r.timer.Reset(writePause)
 	}
 }
 
-// Write passes all that is queued to their writers: first to the keeper, then to the event log,
-// then to the journal. It does not wait for them.
-func (s *Supervisor) Write() {
-	s.writing.Stop()
-	s.flushStores()
-	s.writeEvents()
-	s.journal.Write()
-	if s.options.OnWrite != nil {
-		s.options.OnWrite()
+// write passes all that is queued to their writers: first what beforeWrite has, then the event log,
+// then the journal. It does not wait for them.
+func (r *recorder) write() {
+	r.timer.Stop()
+	r.beforeWrite()
+	r.writeEvents()
+	r.journal.Write()
+	if r.options.OnWrite != nil {
+		r.options.OnWrite()
 	}
-	if names := s.pendingReleases; len(names) > 0 {
-		s.pendingReleases = nil
-		s.afterRecorded(func() { s.discard(names) })
-	}
+	r.afterWrite()
 }
 
 // writeEvents writes the queue of the event log. It comes before the journal, since events that
 // precede the journal's state are not recorded again.
-func (s *Supervisor) writeEvents() {
-	if s.options.Events != nil {
-		s.options.Events.Write()
+func (r *recorder) writeEvents() {
+	if r.options.Events != nil {
+		r.options.Events.Write()
 	}
 }
 
 // afterSaving runs f on the loop when the current state is in the journal, or with the error.
-func (s *Supervisor) afterSaving(f func(unrecorded error)) {
-	s.writeEvents()
-	s.journal.Flush(func(err error) { s.scope.Post(func() { f(err) }) })
+func (r *recorder) afterSaving(f func(unrecorded error)) {
+	r.writeEvents()
+	r.journal.Flush(func(err error) { r.scope.Post(func() { f(err) }) })
+}
+
+// afterTurn runs f on the loop when the state at the end of this turn is in the journal, or could
+// not be written.
+func (r *recorder) afterTurn(f func()) {
+	r.scope.Post(func() { r.afterSaving(func(error) { f() }) })
+}
+
+// afterRecorded runs f on the loop when the state at the end of this turn is in the journal. f may
+// then drop what the keeper stores: while the journal can't be written, as with a full file system,
+// only the keeper has it for a successor.
+func (r *recorder) afterRecorded(f func()) {
+	r.recorded.waiting = append(r.recorded.waiting, f)
+	if !r.recorded.busy {
+		r.recorded.busy = true
+		r.scope.Post(r.runRecorded)
+	}
+}
+
+// runRecorded runs the waiting callbacks when the journal is written. If a write fails, it retries
+// after recordPause.
+func (r *recorder) runRecorded() {
+	q := &r.recorded
+	all := q.waiting
+	q.waiting = nil
+	r.afterSaving(func(unrecorded error) {
+		if unrecorded != nil {
+			q.waiting = append(all, q.waiting...)
+			r.scope.After(recordPause, r.runRecorded)
+			return
+		}
+		for _, f := range all {
+			f()
+		}
+		if q.busy = len(q.waiting) > 0; q.busy {
+			r.scope.Post(r.runRecorded)
+		}
+	})
+}
+
+// recordPause is the delay before a failed write to the journal is retried.
+const recordPause = time.Second
+
+// A recordQueue holds callbacks until the state as of their call is in the journal.
+type recordQueue struct {
+	waiting []func()
+	busy    bool // a flush is under way, or a retry is pending
 }
 
 // save queues the instance's record.
 func (in *instance) save() {
-	if in.scope.Closed() || in.sup.ended {
+	if in.scope.Closed() || in.sup.recorder.ended {
 		return
 	}
-	in.sup.queue(instanceKey(in.name), in.saved())
+	in.sup.recorder.queue(instanceKey(in.name), in.saved())
 }
 
 // saved returns the instance's record. It shares no mutable data.
 func (in *instance) saved() *savedInstance {
 	v := &savedInstance{
-		Config: in.sup.configNumber, Removed: in.membership.Leaves(), Quarantined: in.quarantine != nil,
+		Config: in.sup.config.number, Removed: in.membership.Leaves(), Quarantined: in.quarantine != nil,
 		Since: in.sinceAt, LastCompletedStart: in.lastCompletedStart, Drain: in.drainingRun, Tree: in.tree.Path(),
 	}
 	v.setMachine(in.machine.Snapshot())
@@ -168,13 +236,13 @@ func (r *run) saved(in *instance) *savedRun {
 
 // saveDrops records the output that the collector has dropped, until no more is dropped.
 func (s *Supervisor) saveDrops(c *logs.Collector) {
-	in := s.byName[c.Name()]
+	in := s.registry.byName[c.Name()]
 	if in == nil || &in.collector != c {
 		return
 	}
 	was := c.Drops()
 	in.save()
-	s.afterSaving(func(unrecorded error) {
+	s.recorder.afterSaving(func(unrecorded error) {
 		switch {
 		case unrecorded != nil: // one retry serves all drops
 			s.scope.After(recordPause, func() { s.saveDrops(c) })
@@ -208,8 +276,8 @@ type startRecord struct {
 
 // newStartRecord returns the start record of the run's main process, or of its current hook.
 func (in *instance) newStartRecord(r *run) *startRecord {
-	in.sup.starts++
-	record := &startRecord{in: in, key: startKey(in.name, in.sup.starts), value: savedStart{Run: r.invocationID, Config: r.config, number: in.sup.starts}}
+	in.sup.recorder.starts++
+	record := &startRecord{in: in, key: startKey(in.name, in.sup.recorder.starts), value: savedStart{Run: r.invocationID, Config: r.config, number: in.sup.recorder.starts}}
 	record.value.Schedule = in.schedule.state()
 	if r.hook != nil {
 		record.value.Hook, record.value.PostStop = new(r.hook.at), in.machine.State() == fsm.TearingDown
@@ -222,14 +290,14 @@ func (in *instance) newStartRecord(r *run) *startRecord {
 func (record *startRecord) logIntent(after uint64) error {
 	record.written.Store(true)
 	record.value.After = after
-	return record.in.sup.journal.Put(record.key, &record.value)
+	return record.in.sup.recorder.journal.Put(record.key, &record.value)
 }
 
 // logSpawned records the process that was started. It is called off the loop. After an error a
 // successor finds the process by its environment tags.
 func (record *startRecord) logSpawned(id pidfd.Identity, at time.Duration) error {
 	record.value.Process, record.value.At = savedIdentity(id, ""), at
-	return record.in.sup.journal.Put(record.key, &record.value)
+	return record.in.sup.recorder.journal.Put(record.key, &record.value)
 }
 
 // startedAt returns when the process was forked, if that is recorded. That may be before the loop's
@@ -251,25 +319,25 @@ func (record *startRecord) complete(apply func()) {
 	switch {
 	case !record.written.Load():
 	case record.in.scope.Closed():
-		record.in.sup.journal.QueueFirst(record.key, nil)
-		record.in.sup.WriteSoon()
+		record.in.sup.recorder.journal.QueueFirst(record.key, nil)
+		record.in.sup.recorder.writeSoon()
 	default:
-		record.in.sup.queue(record.key, nil)
+		record.in.sup.recorder.queue(record.key, nil)
 	}
 }
 
 // saveSelf queues the record of superd itself.
 func (s *Supervisor) saveSelf() {
-	if !s.ended {
-		s.queue(superdKey, s.savedSelf())
+	if !s.recorder.ended {
+		s.recorder.queue(superdKey, s.savedSelf())
 	}
 }
 
 func (s *Supervisor) savedSelf() *savedSuperd {
-	v := &savedSuperd{Config: s.configNumber, Before: s.configBefore, Begun: s.anyStarted}
-	if s.shutdown != nil {
+	v := &savedSuperd{Config: s.config.number, Before: s.config.before, Begun: s.exitPolicy.begun}
+	if s.shutdown.begun {
 		v.Shutdown = &savedShutdown{Why: s.shutdown.why.Snapshot(), RequestedAt: s.shutdown.requestedAt,
-			Hurry: s.shutdown.hurry, Status: s.exitStatus}
+			Hurry: s.shutdown.hurry, Status: s.exitPolicy.status}
 	}
 	return v
 }
@@ -277,99 +345,30 @@ func (s *Supervisor) savedSelf() *savedSuperd {
 // saveEnd removes all records except the state of schedules and the programs that an operator has
 // stopped: a program stopped by `superd ctl stop` stays stopped until `superd ctl start`.
 func (s *Supervisor) saveEnd() {
-	s.ended = true
-	s.leavesRecords = false
-	for _, in := range s.instances {
+	s.recorder.ended = true
+	s.recorder.leavesRecords = false
+	for _, in := range s.registry.instances {
 		if state := in.schedule.state(); state != nil {
-			s.leavesRecords = true
-			s.queue(scheduleKey(in.name), state)
+			s.recorder.leavesRecords = true
+			s.recorder.queue(scheduleKey(in.name), state)
 		}
 		desired := in.machine.Desired()
 		if before, ok := in.machine.DesiredBeforeShutdown(); ok {
 			desired = before
 		}
 		if in.membership.Leaves() || desired != (fsm.Target{Up: false, By: fsm.By(fsm.ActorOperator)}) {
-			s.queue(instanceKey(in.name), nil)
+			s.recorder.queue(instanceKey(in.name), nil)
 			continue
 		}
-		s.leavesRecords = true
-		s.queue(instanceKey(in.name), &savedInstance{
+		s.recorder.leavesRecords = true
+		s.recorder.queue(instanceKey(in.name), &savedInstance{
 			State: fsm.Stopped.Name(), Outcome: fsm.RunEndedDown.OutcomeName(), Desired: desired.Snapshot(),
 			StateReason: fsm.ReasonStopped.With(desired.By.String()).Snapshot(), Since: in.sinceAt,
 		})
 	}
-	for number := s.configNumber; number > 0 && number >= s.configBefore; number-- {
-		s.queue(configKey(number), nil)
-		if s.configBefore == 0 {
-			break
-		}
-	}
-	s.queue(superdKey, &savedSuperd{Ended: true})
+	s.config.removeRecords()
+	s.recorder.queue(superdKey, &savedSuperd{Ended: true})
 }
 
 // LeavesRecords reports whether records for a successor remain after an orderly end.
-func (s *Supervisor) LeavesRecords() bool { return s.leavesRecords }
-
-// activateConfig makes next the active configuration; apply applies it to the instances. Until the
-// result is saved, the previous configurations stay in the journal, so that a successor can
-// complete the change.
-func (s *Supervisor) activateConfig(next *config.Config, apply func()) {
-	if s.configBefore == 0 {
-		s.configBefore = s.configNumber
-	}
-	s.config = next
-	s.store.SetMaxTotal(next.Superd.LogMaxTotal)
-	s.configNumber++
-	number := s.configNumber
-	// First: queued records may be replaced by ones that refer to it
-	s.journal.QueueFirst(configKey(number), archived{s.options.Archive, next})
-	s.saveSelf()
-	apply()
-	s.dropConfigsBefore(number)
-}
-
-// dropConfigsBefore removes the configurations older than the active one, which has that number,
-// when the effects of that are saved. Unsaved instances may have a definition that only an older
-// one has.
-func (s *Supervisor) dropConfigsBefore(number uint64) {
-	s.afterSaving(func(unrecorded error) {
-		switch {
-		case s.configNumber != number: // a newer one is active by now
-			return
-		case unrecorded != nil:
-			s.scope.After(recordPause, func() { s.dropConfigsBefore(number) })
-			return
-		}
-		first := s.configBefore
-		s.configBefore = 0
-		s.saveSelf() // First: no record may refer to a removed configuration
-		for old := first; old < number; old++ {
-			s.queue(configKey(old), nil)
-		}
-	})
-}
-
-// recordPause is the delay before a failed write to the journal is retried.
-const recordPause = time.Second
-
-func (s *Supervisor) activateFirstConfig() {
-	s.configNumber++
-	s.configBefore = 0
-	s.queue(configKey(s.configNumber), archived{s.options.Archive, s.config})
-	s.saveSelf()
-}
-
-// An archived is a configuration that is encoded when it is written.
-type archived struct {
-	archive func(*config.Config) []byte
-	config  *config.Config
-}
-
-// AppendJSON implements [superd/procs/journal.Appender].
-func (a archived) AppendJSON(b []byte) []byte {
-	text := a.archive(a.config)
-	for len(text) > 0 && text[len(text)-1] == '\n' {
-		text = text[:len(text)-1]
-	}
-	return append(b, text...)
-}
+func (s *Supervisor) LeavesRecords() bool { return s.recorder.leavesRecords }

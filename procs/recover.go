@@ -17,6 +17,19 @@ import (
 	"superd/procs/host"
 )
 
+// A recovery restores what a predecessor has left: instances, processes, FIFOs and stored
+// descriptors. It only orchestrates, and calls back into the supervisor, since it concerns all
+// parts.
+type recovery struct {
+	*platform
+	sup       *Supervisor
+	leftovers map[string][]host.Leftover // processes of unknown runs, by instance
+}
+
+func newRecovery(s *Supervisor) *recovery {
+	return &recovery{platform: s.platform, sup: s, leftovers: map[string][]host.Leftover{}}
+}
+
 // A recoveredInstance is what is known about an instance before it is resumed.
 type recoveredInstance struct {
 	in             *instance
@@ -35,89 +48,87 @@ type recoveredInstance struct {
 func (s *Supervisor) Adopt() error {
 	r := s.options.Snapshot
 	if r == nil {
-		s.removeOldNames()
+		s.recovery.removeOldNames()
 		return nil
 	}
-	s.starts = r.lastStart
-	maps.Copy(s.savedSchedules, r.schedules)
-	s.configNumber, s.configBefore = r.self.Config, r.self.Before
+	s.recorder.starts = r.lastStart
+	maps.Copy(s.schedules.saved, r.schedules)
+	s.config.number, s.config.before = r.self.Config, r.self.Before
 	known := r.configs[r.oldest()]
 	if known != nil {
-		s.config = known
+		s.config.active = known
 	}
 	if sh := r.self.Shutdown; sh != nil && s.options.Resumed {
-		s.shutdown = &shutdown{why: sh.Why.Restore(), requestedAt: sh.RequestedAt, hurry: sh.Hurry}
-		s.exitStatus, s.endDecided = sh.Status, sh.Status != 0
+		s.shutdown.begun, s.shutdown.why = true, sh.Why.Restore()
+		s.shutdown.requestedAt, s.shutdown.hurry = sh.RequestedAt, sh.Hurry
+		s.exitPolicy.status, s.exitPolicy.decided = sh.Status, sh.Status != 0
 	}
-	s.anyStarted = r.self.Begun || r.Lives()
-	for name, fd := range s.options.StoredFDs.Files {
-		s.storedFDs[name] = fd
-		s.fdStore.known(name)
-	}
+	s.exitPolicy.begun = r.self.Begun || r.Lives()
+	s.fds.inherit(s.options.StoredFDs.Files)
 	for _, v := range r.instances {
-		s.fdStore.known(v.FDName)
-		s.fdStore.known(v.StderrFDName)
-		s.fdStore.known(v.InputFDName)
+		s.fds.known(v.FDName)
+		s.fds.known(v.StderrFDName)
+		s.fds.known(v.InputFDName)
 		if p, _ := v.process(); p != nil {
-			s.fdStore.known(p.FDName)
+			s.fds.known(p.FDName)
 		}
 		if v.Run != nil {
-			s.fdStore.known(v.Run.Notify)
-			s.fdStore.known(v.Run.Ready)
+			s.fds.known(v.Run.Notify)
+			s.fds.known(v.Run.Ready)
 		}
 	}
 	for _, start := range r.starts {
-		s.fdStore.known(start.Notify)
-		s.fdStore.known(start.Ready)
-		s.fdStore.known(start.FDNames[0])
-		s.fdStore.known(start.FDNames[1])
+		s.fds.known(start.Notify)
+		s.fds.known(start.Ready)
+		s.fds.known(start.FDNames[0])
+		s.fds.known(start.FDNames[1])
 	}
-	s.restoreScales(r)
+	s.replicas.restoreScales(r)
 	if r.Incomplete {
-		if err := s.findUnrecorded(r); err != nil {
+		if err := s.recovery.findUnrecorded(r); err != nil {
 			return err
 		}
 	}
-	all := s.mergeRecords(r)
-	if err := s.search(r, all); err != nil {
+	all := s.recovery.mergeRecords(r)
+	if err := s.recovery.search(r, all); err != nil {
 		return err
 	}
-	if err := s.reopen(all); err != nil {
+	if err := s.recovery.reopen(all); err != nil {
 		return err
 	}
-	if r.self.Shutdown != nil && s.shutdown == nil {
+	if r.self.Shutdown != nil && !s.shutdown.begun {
 		// First: if superd is killed now, a supervisor that the keeper starts must not resume the
 		// shutdown.
-		if err := s.journal.Put(superdKey, s.savedSelf()); err != nil {
+		if err := s.recorder.journal.Put(superdKey, s.savedSelf()); err != nil {
 			s.log.Warn("end of the shutdown not recorded", "error", err)
 		}
 	}
 	if known == nil {
-		s.activateFirstConfig()
+		s.config.activateFirst()
 	} else {
 		s.saveSelf()
 	}
-	s.removeOldNames()
-	s.resume(all)
+	s.recovery.removeOldNames()
+	s.recovery.resume(all)
 	return nil
 }
 
 // removeOldNames removes the FIFOs and notify sockets that belong to no instance: superd was killed
 // while it removed them, or the journal does not have their instance. It precedes the first start.
-func (s *Supervisor) removeOldNames() {
+func (c *recovery) removeOldNames() {
 	var keep []string
-	for _, in := range s.instances {
+	for _, in := range c.sup.registry.instances {
 		keep = append(keep, in.runtimePaths()...)
 	}
-	s.host.RemoveOtherNames([]string{s.options.FIFODir, s.options.NotifyDir}, keep)
+	c.host.RemoveOtherNames([]string{c.options.FIFODir, c.options.NotifyDir}, keep)
 }
 
 // mergeRecords creates the instances that the journal has, each from its record and its newest
 // start record.
-func (s *Supervisor) mergeRecords(r *Snapshot) []*recoveredInstance {
+func (c *recovery) mergeRecords(r *Snapshot) []*recoveredInstance {
 	var all []*recoveredInstance
 	for _, name := range slices.Sorted(maps.Keys(r.instanceNames())) {
-		current := s.config.Program(programOf(name))
+		current := c.sup.config.active.Program(programOf(name))
 		start, number, startProgram := r.starts[name], r.oldest(), current
 		if start != nil && r.configs[start.Config] != nil {
 			// Configuration with which it was started
@@ -142,7 +153,7 @@ func (s *Supervisor) mergeRecords(r *Snapshot) []*recoveredInstance {
 		}
 		if unknown {
 			program = config.DefaultProgram(programOf(name))
-			s.log.Warn("program is in no configuration: stopping it with default settings", "instance", name)
+			c.log.Warn("program is in no configuration: stopping it with default settings", "instance", name)
 		}
 		// The run is newer than the instance's record
 		if v != r.instances[name] && v.Run.Definition == nil && start.Config != v.Config && r.configs[start.Config] != nil {
@@ -150,20 +161,18 @@ func (s *Supervisor) mergeRecords(r *Snapshot) []*recoveredInstance {
 				v.Run.Definition = validDefinition(definition)
 			}
 		}
-		in := s.newInstance(name, program, v.runDefinition(program), v.Tree)
+		in := c.sup.newInstance(name, program, v.runDefinition(program), v.Tree)
 		in.treeRecovered = true
 		if v.Removed || unknown {
 			in.membership = in.membership.After(fsm.Retire)
 		}
 		in.restore(v)
 		in.publish()
-		s.byName[name] = in
-		s.instances = append(s.instances, in)
+		c.sup.registry.add(in)
 		all = append(all, &recoveredInstance{in: in, saved: v, incomplete: v != r.instances[name]})
 	}
-	slices.SortFunc(s.instances, compareInstances)
-	for _, in := range s.instances {
-		in.findConflict()
+	for _, in := range c.sup.registry.instances {
+		in.sup.conflicts.find(in)
 	}
 	return all
 }
@@ -180,9 +189,7 @@ func (v *savedInstance) runDefinition(own *config.Program) *config.Program {
 // restore sets the state of the machine and the instance, without processes.
 func (in *instance) restore(v *savedInstance) {
 	m := &in.machine
-	before := m.State()
 	m.Restore(v.machine(), v.Run != nil)
-	in.sup.countState(before, m.State())
 	in.sinceAt, in.lastCompletedStart = v.Since, v.LastCompletedStart
 	if v.Schedule != nil {
 		in.schedule = &scheduleState{saved: v.Schedule, dueFor: v.DueFor, skipped: v.Skipped}
@@ -217,7 +224,7 @@ func (v *savedInstance) process() (p *savedProcess, start *savedStart) {
 
 // search finds processes whose start record has no pid, and processes of runs that the journal does
 // not have.
-func (s *Supervisor) search(r *Snapshot, all []*recoveredInstance) error {
+func (c *recovery) search(r *Snapshot, all []*recoveredInstance) error {
 	var lookup []*host.LookupRequest
 	quarantined := false
 	byRequest := map[*host.LookupRequest]*recoveredInstance{}
@@ -232,7 +239,7 @@ func (s *Supervisor) search(r *Snapshot, all []*recoveredInstance) error {
 	if len(lookup) == 0 && !quarantined {
 		return nil
 	}
-	leftovers, err := s.host.Search(lookup, r.runs(), s.usersOf(r))
+	leftovers, err := c.host.Search(lookup, r.runs(), c.usersOf(r))
 	if err != nil {
 		return fmt.Errorf("find processes of the predecessor: %w", err)
 	}
@@ -243,14 +250,14 @@ func (s *Supervisor) search(r *Snapshot, all []*recoveredInstance) error {
 			start.Process = savedIdentity(w.Found, "")
 		}
 	}
-	s.setLeftovers(leftovers)
+	c.setLeftovers(leftovers)
 	return nil
 }
 
-func (s *Supervisor) setLeftovers(leftovers []host.Leftover) {
-	clear(s.leftovers)
+func (c *recovery) setLeftovers(leftovers []host.Leftover) {
+	clear(c.leftovers)
 	for _, leftover := range leftovers {
-		s.leftovers[leftover.Instance] = append(s.leftovers[leftover.Instance], leftover)
+		c.leftovers[leftover.Instance] = append(c.leftovers[leftover.Instance], leftover)
 	}
 }
 
@@ -271,7 +278,7 @@ func (r *Snapshot) runs() map[string]bool {
 }
 
 // reopen reopens the processes, FIFOs and sockets of the instances.
-func (s *Supervisor) reopen(all []*recoveredInstance) error {
+func (c *recovery) reopen(all []*recoveredInstance) error {
 	var processes []*host.RecoveredProcess
 	for _, a := range all {
 		definition := a.saved.runDefinition(a.in.program)
@@ -280,7 +287,7 @@ func (s *Supervisor) reopen(all []*recoveredInstance) error {
 		p, _ := a.saved.process()
 		if p != nil {
 			recovered.Process = p.identity()
-			recovered.PidFD = s.claimStoredFD(p.FDName)
+			recovered.PidFD = c.sup.fds.claim(p.FDName)
 		}
 		a.claimNotifyFDs()
 		exists, fdNames := a.saved.fifos()
@@ -295,7 +302,7 @@ func (s *Supervisor) reopen(all []*recoveredInstance) error {
 			if !is {
 				continue
 			}
-			o := host.RecoveredOutput{Stream: logs.Stream(which), FIFO: s.fifoPath(a.in.name, logs.Stream(which)), ReadFD: s.claimStoredFD(fdNames[which])}
+			o := host.RecoveredOutput{Stream: logs.Stream(which), FIFO: c.fifoPath(a.in.name, logs.Stream(which)), ReadFD: c.sup.fds.claim(fdNames[which])}
 			o.Gap = o.ReadFD < 0
 			a.outputGap = a.outputGap || o.Gap && o.Stream != input
 			recovered.Outputs = append(recovered.Outputs, o)
@@ -304,7 +311,7 @@ func (s *Supervisor) reopen(all []*recoveredInstance) error {
 			processes = append(processes, recovered)
 		}
 	}
-	s.host.Adopt(processes)
+	c.host.Adopt(processes)
 	var errs []error
 	for _, recovered := range processes {
 		if recovered.Err != nil {
@@ -316,30 +323,26 @@ func (s *Supervisor) reopen(all []*recoveredInstance) error {
 			if recovered.Found != nil {
 				recovered.Found.Close()
 			}
-			s.host.CloseFD(recovered.NotifyFD)
-			s.host.CloseFD(recovered.ReadyFD)
+			c.host.CloseFD(recovered.NotifyFD)
+			c.host.CloseFD(recovered.ReadyFD)
 			for _, o := range recovered.Outputs {
-				s.host.CloseFD(o.ReadFD)
+				c.host.CloseFD(o.ReadFD)
 			}
 		}
 		return errors.Join(errs...)
 	}
-	for name, fd := range s.storedFDs {
-		s.keeper.Discard(name) // no record refers to it
-		s.host.CloseFD(fd)
-	}
-	clear(s.storedFDs)
+	c.sup.fds.discardInherited() // no record refers to them
 	outputLost := false
 	for _, a := range all {
-		s.attachAdopted(a)
+		c.attachAdopted(a)
 		outputLost = a.recordOutputLoss() || outputLost
 	}
-	if outputLost && s.options.Events != nil {
+	if outputLost && c.options.Events != nil {
 		// Before the journal forgets it: a successor would not know
 		ctx, cancel := context.WithTimeout(context.Background(), eventLogTimeout)
 		defer cancel()
-		if err := s.options.Events.Flush(ctx); err != nil {
-			s.log.Warn("dropped output not recorded in time", "error", err)
+		if err := c.options.Events.Flush(ctx); err != nil {
+			c.log.Warn("dropped output not recorded in time", "error", err)
 		}
 	}
 	return nil
@@ -359,30 +362,18 @@ func (a *recoveredInstance) claimNotifyFDs() {
 		p = r.Definition
 	}
 	if recovered.NotifySocket = in.notifySocketPath(p); recovered.NotifySocket != "" {
-		recovered.NotifyFD = in.sup.claimStoredFD(r.Notify)
+		recovered.NotifyFD = in.sup.fds.claim(r.Notify)
 	}
 	if p.Ready != nil && p.Ready.FD != 0 && (in.machine.State() == fsm.Starting || in.machine.State() == fsm.Spawning) {
-		recovered.ReadyNumber, recovered.ReadyFD = p.Ready.FD, in.sup.claimStoredFD(r.Ready)
+		recovered.ReadyNumber, recovered.ReadyFD = p.Ready.FD, in.sup.fds.claim(r.Ready)
 	}
 }
 
 // eventLogTimeout bounds how long a recovery waits for the event log.
 const eventLogTimeout = time.Second
 
-// claimStoredFD returns the descriptor stored under the name; -1 if there is none or it was claimed
-// before.
-func (s *Supervisor) claimStoredFD(name string) int {
-	fd, ok := s.storedFDs[name]
-	if !ok || name == "" {
-		return -1
-	}
-	delete(s.storedFDs, name)
-	s.fdStore.use(name)
-	return fd
-}
-
 // attachAdopted attaches the read ends of the instance's FIFOs to its collector.
-func (s *Supervisor) attachAdopted(a *recoveredInstance) {
+func (c *recovery) attachAdopted(a *recoveredInstance) {
 	in, recovered := a.in, a.recovered
 	_, fdNames := a.saved.fifos()
 	if a.saved.Run != nil {
@@ -407,7 +398,7 @@ func (s *Supervisor) attachAdopted(a *recoveredInstance) {
 		if o.Err != nil {
 			in.ownProblems().noOutput = o.Err.Error()
 			if recovered.Found != nil {
-				s.log.Error("output not captured", "instance", in.name, "error", o.Err)
+				c.log.Error("output not captured", "instance", in.name, "error", o.Err)
 			}
 		}
 		if o.ReadFD < 0 {
@@ -415,7 +406,7 @@ func (s *Supervisor) attachAdopted(a *recoveredInstance) {
 		}
 		name := fdNames[o.Stream]
 		if o.Gap {
-			name, a.fdRenamed = s.storeFD(o.ReadFD, true), true
+			name, a.fdRenamed = c.sup.fds.storeFD(o.ReadFD, true), true
 		}
 		if o.Stream == input {
 			in.setInput(o.ReadFD, name)
@@ -423,7 +414,7 @@ func (s *Supervisor) attachAdopted(a *recoveredInstance) {
 		}
 		in.fifoNames[o.Stream] = fdNameOf(name)
 		if err := in.collector.Attach(o.Stream, o.ReadFD); err != nil {
-			s.log.Error("output not captured", "instance", in.name, "error", err)
+			c.log.Error("output not captured", "instance", in.name, "error", err)
 		}
 	}
 	if !a.outputGap && a.saved.Drain != "" {

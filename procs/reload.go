@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/procs/deps"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
@@ -26,13 +27,41 @@ type ReloadResult struct {
 // reloadTimeout bounds how long the callers of a reload wait for a file whose reading hangs.
 const reloadTimeout = 30 * time.Second
 
-// A reloading is a caller that waits for a reload.
-type reloading struct {
+// reloads has the requests to reload the configuration. It reads one off the loop, compares it with
+// the active one and applies the difference to the instances.
+type reloads struct {
+	*platform
+	registry      *registry
+	recorder      *recorder
+	config        *configState
+	replicas      *replicas
+	graph         *deps.Graph[*instance]
+	shutdown      *shutdown
+	exitPolicy    *exitPolicy
+	subscriptions *subscriptions
+	readyNotifier *readyNotifier
+
+	running  bool
+	waiting  []*reloadRequest        // requests that wait for the next reload
+	hungFile *atomic.Pointer[string] // file on which a reload hangs; nil: none hangs
+}
+
+// newReloads returns the reloads of s, whose parts it needs.
+func newReloads(s *Supervisor) *reloads {
+	return &reloads{
+		platform: s.platform, registry: s.registry, recorder: s.recorder, config: s.config,
+		replicas: s.replicas, graph: s.graph, shutdown: s.shutdown, exitPolicy: s.exitPolicy,
+		subscriptions: s.subscriptions, readyNotifier: s.readyNotifier,
+	}
+}
+
+// A reloadRequest is a caller that waits for a reload.
+type reloadRequest struct {
 	dryRun bool
 	done   func(ReloadResult, error) // nil once the caller is answered
 }
 
-func (r *reloading) answer(result ReloadResult, err error) {
+func (r *reloadRequest) answer(result ReloadResult, err error) {
 	if done := r.done; done != nil {
 		r.done, result.DryRun = nil, r.dryRun
 		done(result, err)
@@ -50,66 +79,72 @@ var (
 // During a reload, a further one waits for its end, as the file may have changed since it was read.
 // If the reading hangs, all callers get an error, and the reload continues.
 func (s *Supervisor) Reload(dryRun bool, done func(ReloadResult, error)) {
-	r := &reloading{dryRun, done}
-	s.reloads = append(s.reloads, r)
+	s.reloads.request(dryRun, done)
+}
+
+// request is [Supervisor.Reload].
+func (l *reloads) request(dryRun bool, done func(ReloadResult, error)) {
+	r := &reloadRequest{dryRun, done}
+	l.waiting = append(l.waiting, r)
 	switch {
-	case s.hungFile != nil:
-		err := s.reloadHangs()
-		s.scope.Post(func() { r.answer(ReloadResult{}, err) })
-	case !s.reloading:
-		s.reload()
+	case l.hungFile != nil:
+		err := l.hangError()
+		l.scope.Post(func() { r.answer(ReloadResult{}, err) })
+	case !l.running:
+		l.serve()
 	}
 }
 
-// reloadHangs returns an error that names the file whose reading hangs.
-func (s *Supervisor) reloadHangs() error {
-	at := s.options.Config.Path
-	if path := s.hungFile.Load(); path != nil {
+// hangError returns an error that names the file whose reading hangs.
+func (l *reloads) hangError() error {
+	at := l.options.Config.Path
+	if path := l.hungFile.Load(); path != nil {
 		at = *path
 	}
 	return fmt.Errorf("reload configuration: reading %s takes longer than %s; %s The reload continues when it can be read", at, reloadTimeout, host.HangHint)
 }
 
-// reload serves all waiting callers with one reload. It reads and compares off the loop.
-func (s *Supervisor) reload() {
-	waiting := s.reloads
-	s.reloads = nil
-	s.reloading = true
-	dryRun := !slices.ContainsFunc(waiting, func(r *reloading) bool { return !r.dryRun })
-	notifySystem := func(notify func()) {
-		if !dryRun && s.ready && s.shutdown == nil {
-			notify()
-		}
+// serve serves all waiting callers with one reload. It reads and compares off the loop.
+func (l *reloads) serve() {
+	waiting := l.waiting
+	l.waiting = nil
+	l.running = true
+	dryRun := !slices.ContainsFunc(waiting, func(r *reloadRequest) bool { return !r.dryRun })
+	if !dryRun {
+		l.readyNotifier.reloadBegun()
 	}
-	notifySystem(s.notify.Reloading)
 	reading := new(atomic.Pointer[string])
-	timer := s.scope.After(reloadTimeout, func() {
-		s.hungFile = reading
-		err := s.reloadHangs()
-		s.log.Error("configuration not reloaded yet: the old one stays in force", "error", err)
-		s.record(because(eventlog.Event{Kind: eventlog.Reload}, fsm.ReasonReloadHung.With(err.Error())))
-		notifySystem(func() { s.notify.Ready(s.summary()) })
-		for _, r := range slices.Concat(waiting, s.reloads) {
+	timer := l.scope.After(reloadTimeout, func() {
+		l.hungFile = reading
+		err := l.hangError()
+		l.log.Error("configuration not reloaded yet: the old one stays in force", "error", err)
+		l.recorder.record(because(eventlog.Event{Kind: eventlog.Reload}, fsm.ReasonReloadHung.With(err.Error())))
+		if !dryRun {
+			l.readyNotifier.reloadEnded()
+		}
+		for _, r := range slices.Concat(waiting, l.waiting) {
 			r.answer(ReloadResult{}, err)
 		}
 	})
 	finish := func(result ReloadResult, err error) {
-		s.reloading = false
+		l.running = false
 		if err != nil && !dryRun {
-			s.log.Error("configuration not reloaded: the old one stays in force", "error", err)
-			s.record(because(eventlog.Event{Kind: eventlog.Reload}, fsm.ReasonReloadRefused.With(err.Error())))
+			l.log.Error("configuration not reloaded: the old one stays in force", "error", err)
+			l.recorder.record(because(eventlog.Event{Kind: eventlog.Reload}, fsm.ReasonReloadRefused.With(err.Error())))
 		}
-		notifySystem(func() { s.notify.Ready(s.summary()) })
+		if !dryRun {
+			l.readyNotifier.reloadEnded()
+		}
 		for _, r := range waiting {
 			r.answer(result, err)
 		}
-		if len(s.reloads) > 0 {
-			s.reload()
+		if len(l.waiting) > 0 {
+			l.serve()
 		}
 	}
-	active := s.config
+	active := l.config.active
 	go func() {
-		next, err := s.options.Load(active, func(path string) { reading.Store(&path) })
+		next, err := l.options.Load(active, func(path string) { reading.Store(&path) })
 		if err == nil && len(next.Errors) > 0 {
 			err = next.Errors
 		}
@@ -117,25 +152,25 @@ func (s *Supervisor) reload() {
 		if err == nil {
 			diff = config.Compare(active, next)
 		}
-		s.scope.Post(func() {
+		l.scope.Post(func() {
 			timer.Stop()
-			s.hungFile = nil
+			l.hungFile = nil
 			if err == nil {
-				s.addOutdated(&diff, next)
+				l.addOutdated(&diff, next)
 			}
 			switch {
-			case s.shutdown != nil:
+			case l.shutdown.begun:
 				finish(ReloadResult{}, errShuttingDown)
 			case err != nil:
 				finish(ReloadResult{}, err)
-			case len(next.Programs) == 0 && len(s.config.Programs) > 0:
+			case len(next.Programs) == 0 && len(l.config.active.Programs) > 0:
 				finish(ReloadResult{}, errNoPrograms)
 			case dryRun:
-				finish(ReloadResult{Diff: diff, Notes: s.notes(diff)}, nil)
+				finish(ReloadResult{Diff: diff, Notes: l.notes(diff)}, nil)
 			default:
-				result := s.applyConfig(next, diff)
-				s.recordReload(&diff)
-				s.afterSaving(func(err error) {
+				result := l.apply(next, diff)
+				l.record(&diff)
+				l.recorder.afterSaving(func(err error) {
 					result.Unrecorded = err
 					finish(result, nil)
 				})
@@ -145,8 +180,8 @@ func (s *Supervisor) reload() {
 }
 
 // addOutdated adds to diff the programs whose env file has changed since they were started.
-func (s *Supervisor) addOutdated(diff *config.Diff, next *config.Config) {
-	for _, in := range s.instances {
+func (l *reloads) addOutdated(diff *config.Diff, next *config.Config) {
+	for _, in := range l.registry.instances {
 		if c := diff.Of(in.program.Name); in.outdated(next) && c.Key("env_file") == nil {
 			c.Keys = append(c.Keys, config.KeyChange{Key: "env_file", What: "has other variables than at the start of " + in.name, Restart: true})
 			c.Kind = config.RestartNeeded
@@ -168,7 +203,7 @@ func (in *instance) outdated(conf *config.Config) bool {
 }
 
 // notes returns effects of a difference that its list of programs does not show.
-func (s *Supervisor) notes(diff config.Diff) (notes []string) {
+func (l *reloads) notes(diff config.Diff) (notes []string) {
 	for _, k := range diff.Superd {
 		if k.Restart {
 			notes = append(notes, k.Key+" takes effect when superd is restarted")
@@ -176,10 +211,10 @@ func (s *Supervisor) notes(diff config.Diff) (notes []string) {
 	}
 	for i := range diff.Programs {
 		c := &diff.Programs[i]
-		if before := s.config.Program(c.Name); before != nil && c.Kind != config.ProgramRemoved && fsm.Unschedules(before, c.Program) {
+		if before := l.config.active.Program(c.Name); before != nil && c.Kind != config.ProgramRemoved && fsm.Unschedules(before, c.Program) {
 			notes = append(notes, c.Name+" no longer has a schedule: it runs when it is started")
 		}
-		if scaled, ok := s.scales[c.Name]; ok && s.endsScale(c) {
+		if scaled, ok := l.replicas.scales[c.Name]; ok && l.replicas.endsScale(c) {
 			notes = append(notes, fmt.Sprintf("the operator's scale %s=%d ends", c.Name, scaled.Replicas))
 		}
 	}
@@ -187,42 +222,42 @@ func (s *Supervisor) notes(diff config.Diff) (notes []string) {
 }
 
 // compareAndApply activates next. It compares it with the active configuration first.
-func (s *Supervisor) compareAndApply(next *config.Config) ReloadResult {
-	return s.applyConfig(next, config.Compare(s.config, next))
+func (l *reloads) compareAndApply(next *config.Config) ReloadResult {
+	return l.apply(next, config.Compare(l.config.active, next))
 }
 
-// applyConfig activates next and applies its exit policy. diff is the difference from the active
+// apply activates next and applies its exit policy. diff is the difference from the active
 // configuration; without one, nothing happens.
-func (s *Supervisor) applyConfig(next *config.Config, diff config.Diff) ReloadResult {
-	result := s.applyWithoutExitPolicy(next, diff)
+func (l *reloads) apply(next *config.Config, diff config.Diff) ReloadResult {
+	result := l.applyWithoutExitPolicy(next, diff)
 	if diff.Differs() {
-		s.endIfAnyFailed()
-		s.endIfAllEnded()
+		l.exitPolicy.endIfAnyFailed()
+		l.exitPolicy.endIfAllEnded()
 	}
 	return result
 }
 
 // applyWithoutExitPolicy activates next without its exit policy, since another configuration may
 // follow in the same turn.
-func (s *Supervisor) applyWithoutExitPolicy(next *config.Config, diff config.Diff) ReloadResult {
-	result := ReloadResult{Diff: diff, Notes: s.notes(diff)}
+func (l *reloads) applyWithoutExitPolicy(next *config.Config, diff config.Diff) ReloadResult {
+	result := ReloadResult{Diff: diff, Notes: l.notes(diff)}
 	if !diff.Differs() {
-		s.log.Info("configuration reloaded: no change")
+		l.log.Info("configuration reloaded: no change")
 		return result
 	}
-	s.activateConfig(next, func() { s.applyDiff(diff) })
+	l.config.activate(next, func() { l.applyDiff(diff) })
 	count := func(kind config.ChangeKind) int { return len(diff.Names(kind)) }
-	s.log.Info("configuration reloaded", "added", count(config.ProgramAdded), "removed", count(config.ProgramRemoved),
+	l.log.Info("configuration reloaded", "added", count(config.ProgramAdded), "removed", count(config.ProgramRemoved),
 		"applied_live", count(config.AppliedLive), "restart_needed", count(config.RestartNeeded))
 	for _, note := range result.Notes {
-		s.log.Warn(note)
+		l.log.Warn(note)
 	}
-	s.changed()
+	l.subscriptions.changed()
 	return result
 }
 
-// recordReload records a reload that has changed something in the event log.
-func (s *Supervisor) recordReload(diff *config.Diff) {
+// record records a reload that has changed something in the event log.
+func (l *reloads) record(diff *config.Diff) {
 	if !diff.Differs() {
 		return
 	}
@@ -235,38 +270,38 @@ func (s *Supervisor) recordReload(diff *config.Diff) {
 	for _, k := range diff.Superd {
 		parts = append(parts, k.String())
 	}
-	s.record(because(eventlog.Event{Kind: eventlog.Reload},
+	l.recorder.record(because(eventlog.Event{Kind: eventlog.Reload},
 		fsm.ReasonReloaded.With(strings.Join(parts, ", "))))
 }
 
 // applyDiff applies the difference to the instances. Removals come first: they release what new
 // instances need, and retiring requirements are not started again.
-func (s *Supervisor) applyDiff(diff config.Diff) {
+func (l *reloads) applyDiff(diff config.Diff) {
 	if concernsGraph(diff) {
-		s.rebuildGraph()
+		l.rebuildGraph()
 	}
 	// Desired states of new instances, derived from the existing ones
 	wanted := make([]*fsm.Target, len(diff.Programs))
 	for i := range diff.Programs {
 		switch c := &diff.Programs[i]; c.Kind {
 		case config.ProgramRemoved:
-			s.dropScale(c.Name)
-			for _, in := range slices.Clone(s.instancesOf(c.Name)) {
+			l.replicas.dropScale(c.Name)
+			for _, in := range slices.Clone(l.registry.of(c.Name)) {
 				in.retire(fsm.By(fsm.ActorRemoval))
 			}
 		case config.AppliedLive, config.RestartNeeded:
-			wanted[i] = s.desiredFor(c.Name)
-			if s.endsScale(c) {
-				s.dropScale(c.Name)
+			wanted[i] = l.replicas.desiredFor(c.Name)
+			if l.replicas.endsScale(c) {
+				l.replicas.dropScale(c.Name)
 			}
-			s.removeSurplus(c.Program)
+			l.replicas.removeSurplus(c.Program)
 		case config.Unchanged, config.ProgramAdded:
 		}
 	}
 	for i := range diff.Programs {
 		switch c := &diff.Programs[i]; c.Kind {
 		case config.AppliedLive, config.RestartNeeded:
-			for _, in := range slices.Clone(s.instancesOf(c.Name)) {
+			for _, in := range slices.Clone(l.registry.of(c.Name)) {
 				if !in.membership.Leaves() {
 					in.change(c)
 				}
@@ -277,9 +312,17 @@ func (s *Supervisor) applyDiff(diff config.Diff) {
 	for i := range diff.Programs {
 		switch c := &diff.Programs[i]; c.Kind {
 		case config.ProgramAdded, config.AppliedLive, config.RestartNeeded:
-			s.createMissing(c.Program, wanted[i])
+			l.replicas.createMissing(c.Program, wanted[i])
 		case config.Unchanged, config.ProgramRemoved:
 		}
+	}
+}
+
+// rebuildGraph rebuilds the graph after a change of the active configuration.
+func (l *reloads) rebuildGraph() {
+	l.graph.Clear()
+	for _, in := range l.registry.instances {
+		in.addToGraph()
 	}
 }
 

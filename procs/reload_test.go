@@ -18,9 +18,9 @@ import (
 
 // changeProgram applies a changed definition of the first program and returns its change.
 func (h *history) changeProgram(alter func(p *config.Program)) *config.Change {
-	definition := h.sup.config.Programs[0].Clone()
+	definition := h.sup.config.active.Programs[0].Clone()
 	alter(definition)
-	report := h.sup.compareAndApply(&config.Config{Superd: h.sup.config.Superd, Programs: []*config.Program{definition}})
+	report := h.sup.reloads.compareAndApply(&config.Config{Superd: h.sup.config.active.Superd, Programs: []*config.Program{definition}})
 	return &report.Programs[0]
 }
 
@@ -274,7 +274,7 @@ func TestAppliedLive(t *testing.T) {
 			})
 			h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{program}})
 			h.v.RunFor(time.Second)
-			in := h.sup.byName["web"]
+			in := h.sup.registry.byName["web"]
 			if in.run != nil {
 				h.mainOf("web").ignoresStop = true
 			}
@@ -299,7 +299,7 @@ func untilInHook(t *testing.T, h *history) {
 	h.kernel.mix.hookTime = time.Hour
 	h.mainOf("web").end(exitThree)
 	h.v.RunFor(10 * time.Millisecond)
-	if in := h.sup.byName["web"]; in.machine.State() != fsm.TearingDown || in.run.hook == nil {
+	if in := h.sup.registry.byName["web"]; in.machine.State() != fsm.TearingDown || in.run.hook == nil {
 		t.Fatalf("web is %v, want it in its hook", in.machine.State().Name())
 	}
 	h.v.Root().After(time.Millisecond, func() { h.hookOf("web").end(exitZero) })
@@ -323,8 +323,8 @@ func TestReloadRetiresBeforeItStarts(t *testing.T) {
 	}
 	app := programNamed("app", func(p *config.Program) { p.Requires = []string{"db"} })
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{db(1)}})
-	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{app, db(2)}})
-	in := h.sup.byName["app"]
+	h.sup.reloads.compareAndApply(&config.Config{Programs: []*config.Program{app, db(2)}})
+	in := h.sup.registry.byName["app"]
 	if in.machine.State() != fsm.Waiting {
 		t.Errorf("app is %v right after the reload, want waiting", in.machine.State())
 	}
@@ -366,7 +366,7 @@ func TestReloadHangs(t *testing.T) {
 	expect("the third")
 	close(answer)
 	over := func() {
-		for deadline := time.Now().Add(time.Minute); h.sup.reloading && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(time.Minute); h.sup.reloads.running && time.Now().Before(deadline); {
 			h.v.RunFor(time.Millisecond)
 			time.Sleep(time.Millisecond) // a goroutine reads the files
 		}
@@ -374,8 +374,8 @@ func TestReloadHangs(t *testing.T) {
 	over()
 	reload("the last")
 	over()
-	if err, ok := results["the last"]; !ok || err != nil || h.sup.byName["db"] == nil {
-		t.Errorf("the last got %v, %v; db is %v", err, ok, h.sup.byName["db"])
+	if err, ok := results["the last"]; !ok || err != nil || h.sup.registry.byName["db"] == nil {
+		t.Errorf("the last got %v, %v; db is %v", err, ok, h.sup.registry.byName["db"])
 	}
 }
 
@@ -409,12 +409,12 @@ func TestReloadWithoutChange(t *testing.T) {
 	web := programNamed("web", nil)
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{web}})
 	h.v.RunFor(time.Minute)
-	before, run, number := len(h.journal.queue), h.sup.byName["web"].run, h.sup.configNumber
+	before, run, number := len(h.journal.queue), h.sup.registry.byName["web"].run, h.sup.config.number
 	turns := h.v.Turns()
 	same := *web
 	same.File, same.Line = "elsewhere.toml", 7
-	report := h.sup.compareAndApply(&config.Config{Path: "elsewhere.toml", Programs: []*config.Program{&same}})
-	if report.Differs() || len(h.journal.queue) != before || h.sup.byName["web"].run != run || h.sup.configNumber != number {
+	report := h.sup.reloads.compareAndApply(&config.Config{Path: "elsewhere.toml", Programs: []*config.Program{&same}})
+	if report.Differs() || len(h.journal.queue) != before || h.sup.registry.byName["web"].run != run || h.sup.config.number != number {
 		t.Errorf("the reload has changed something: %+v, %d records queued", report, len(h.journal.queue)-before)
 	}
 	h.v.RunFor(time.Hour)
@@ -446,12 +446,12 @@ func TestChangedEnvFile(t *testing.T) {
 	}
 	h, _ := newFaultFree(1, loaded())
 	h.v.RunFor(time.Minute)
-	in := h.sup.byName["web"]
-	first := h.sup.config
+	in := h.sup.registry.byName["web"]
+	first := h.sup.config.active
 	in.run.envSum, _ = first.EnvFileSum(in.program)
 	kinds := func(next *config.Config) (kinds []config.ChangeKind) {
-		diff := config.Compare(h.sup.config, next)
-		h.sup.addOutdated(&diff, next)
+		diff := config.Compare(h.sup.config.active, next)
+		h.sup.reloads.addOutdated(&diff, next)
 		for _, c := range diff.Programs {
 			kinds = append(kinds, c.Kind)
 		}
@@ -466,10 +466,10 @@ func TestChangedEnvFile(t *testing.T) {
 	if got, want := kinds(next), []config.ChangeKind{config.Unchanged, config.RestartNeeded}; !slices.Equal(got, want) {
 		t.Errorf("other variables: %v, want %v", got, want)
 	}
-	diff := config.Compare(h.sup.config, next)
-	h.sup.addOutdated(&diff, next)
+	diff := config.Compare(h.sup.config.active, next)
+	h.sup.reloads.addOutdated(&diff, next)
 	run := in.run
-	h.sup.applyConfig(next, diff)
+	h.sup.reloads.apply(next, diff)
 	h.v.RunFor(time.Minute)
 	if in.run == run {
 		t.Error("it was not restarted")
@@ -512,14 +512,14 @@ func BenchmarkReload(b *testing.B) {
 		n++
 		write(fmt.Sprint("other ", n))
 		b.StartTimer()
-		next, err := config.LoadAfter(path, h.sup.config, func(string) {})
+		next, err := config.LoadAfter(path, h.sup.config.active, func(string) {})
 		if err != nil {
 			b.Fatal(err)
 		}
-		diff := config.Compare(h.sup.config, next)
+		diff := config.Compare(h.sup.config.active, next)
 		began := time.Now()
-		h.sup.addOutdated(&diff, next)
-		report := h.sup.applyConfig(next, diff)
+		h.sup.reloads.addOutdated(&diff, next)
+		report := h.sup.reloads.apply(next, diff)
 		onLoop += time.Since(began)
 		next.Archive() // the journal does that elsewhere
 		if got := report.Names(config.RestartNeeded); len(got) != 1 {

@@ -1,18 +1,111 @@
 package procs
 
 import (
+	"cmp"
 	"slices"
-	"sort"
+	"strconv"
 	"strings"
 
 	"superd/config"
 	"superd/procs/fsm"
 )
 
+// replicas decides which instances a program has, by the configuration or an operator's scale, and
+// creates and removes them.
+//
+// It calls back into the supervisor to make an instance, since an instance acts on all parts.
+type replicas struct {
+	*platform
+	sup           *Supervisor
+	registry      *registry
+	recorder      *recorder
+	fds           *fdKeeper
+	config        *configState
+	conflicts     *conflicts
+	subscriptions *subscriptions
+	shutdown      *shutdown
+	exitPolicy    *exitPolicy
+	scales        map[string]scale // replica counts set by an operator, by program
+}
+
+func newReplicas(s *Supervisor) *replicas {
+	return &replicas{
+		platform: s.platform, sup: s, registry: s.registry, recorder: s.recorder, fds: s.fds,
+		config: s.config, conflicts: s.conflicts, subscriptions: s.subscriptions,
+		shutdown: s.shutdown, exitPolicy: s.exitPolicy,
+		scales: map[string]scale{},
+	}
+}
+
+// count returns how many instances the program has by scale or configuration, and whether they are
+// numbered. A single one has no number, unless an operator has scaled the program.
+func (r *replicas) count(program *config.Program) (replicas int, numbered bool) {
+	if scaled, ok := r.scales[program.Name]; ok {
+		return scaled.Replicas, true
+	}
+	return program.Replicas, program.Replicas != 1
+}
+
+// names returns the names of the instances that the program has by scale or configuration.
+func (r *replicas) names(program *config.Program) []string {
+	if n, numbered := r.count(program); numbered {
+		return config.NumberedNames(program.Name, n)
+	}
+	return []string{program.Name}
+}
+
+// configured reports whether the program has that instance by scale or configuration.
+func (r *replicas) configured(program *config.Program, instance string) bool {
+	count, numbered := r.count(program)
+	name, number, isNumbered := strings.Cut(instance, "@")
+	if name != program.Name || isNumbered != numbered {
+		return false
+	}
+	n, err := strconv.Atoi(number)
+	return !numbered || err == nil && 1 <= n && n <= count && number == strconv.Itoa(n)
+}
+
+// desiredFor returns the desired state of a new instance of a program, derived from the existing
+// ones: up if one of them is wanted up; down if an operator has stopped them; nil: that of the
+// configuration.
+func (r *replicas) desiredFor(program string) *fsm.Target {
+	var stopped *fsm.Target
+	for _, in := range r.registry.of(program) {
+		switch desired := in.desired(); {
+		case !in.membership.Stays():
+		case desired.Up:
+			return &desired
+		case desired.By.Is(fsm.ActorOperator):
+			stopped = &desired
+		}
+	}
+	return stopped
+}
+
+// noneReason returns why a program has no instances.
+func (r *replicas) noneReason(program string) string {
+	if _, scaled := r.scales[program]; scaled {
+		return "scaled to 0 by " + fsm.By(fsm.ActorOperator).String()
+	}
+	return "replicas is 0"
+}
+
+// endsScale reports whether a change ends the operator's scale of a program.
+func (r *replicas) endsScale(c *config.Change) bool {
+	return c.Kind == config.ProgramRemoved || !r.scales[c.Name].fits(c.Program)
+}
+
+func (r *replicas) dropScale(program string) {
+	if _, ok := r.scales[program]; ok {
+		delete(r.scales, program)
+		r.recorder.queue(scaleKey(program), nil)
+	}
+}
+
 // removeSurplus retires the instances that the program does not have any more.
-func (s *Supervisor) removeSurplus(program *config.Program) {
-	for _, in := range slices.Clone(s.instancesOf(program.Name)) {
-		if !s.configured(program, in.name) {
+func (r *replicas) removeSurplus(program *config.Program) {
+	for _, in := range slices.Clone(r.registry.of(program.Name)) {
+		if !r.configured(program, in.name) {
 			in.retire(fsm.By(fsm.ActorRemoval))
 		}
 	}
@@ -20,23 +113,12 @@ func (s *Supervisor) removeSurplus(program *config.Program) {
 
 // createMissing creates the instances that the program does not have yet. desired is their desired
 // state; nil: that of the configuration.
-func (s *Supervisor) createMissing(program *config.Program, desired *fsm.Target) {
-	for _, name := range s.namesOf(program) {
-		if in := s.byName[name]; in == nil || in.membership.Leaves() {
-			s.create(name, program, desired)
+func (r *replicas) createMissing(program *config.Program, desired *fsm.Target) {
+	for _, name := range r.names(program) {
+		if in := r.registry.byName[name]; in == nil || in.membership.Leaves() {
+			r.create(name, program, desired)
 		}
 	}
-}
-
-// instancesOf returns the instances of a program in order, including those being removed. The
-// result is a subslice of s.instances.
-func (s *Supervisor) instancesOf(program string) []*instance {
-	from := sort.Search(len(s.instances), func(i int) bool { return s.instances[i].program.Name >= program })
-	to := from
-	for to < len(s.instances) && s.instances[to].program.Name == program {
-		to++
-	}
-	return s.instances[from:to]
 }
 
 // programOf returns the name of the program of an instance.
@@ -47,10 +129,10 @@ func programOf(instance string) string {
 
 // create adds an instance, or makes it the replacement of one with its name that is being removed.
 // desired is as for createMissing.
-func (s *Supervisor) create(name string, program *config.Program, desired *fsm.Target) {
-	old := s.byName[name]
+func (r *replicas) create(name string, program *config.Program, desired *fsm.Target) {
+	old := r.registry.byName[name]
 	if old == nil {
-		s.startNew(s.add(name, program), desired)
+		r.startNew(r.add(name, program), desired)
 		return
 	}
 	if !old.membership.HasReplacement() {
@@ -62,10 +144,10 @@ func (s *Supervisor) create(name string, program *config.Program, desired *fsm.T
 }
 
 // startNew sets the first desired state of an instance.
-func (s *Supervisor) startNew(in *instance, desired *fsm.Target) {
+func (r *replicas) startNew(in *instance, desired *fsm.Target) {
 	switch {
 	case desired == nil, len(in.program.Invalid) > 0:
-		s.autostart(in)
+		r.autostart(in)
 	case desired.Up:
 		in.apply(in.machine.WantUp(desired.By, false, in.conditions()))
 	case desired.By.Kind != fsm.ActorNone:
@@ -73,6 +155,26 @@ func (s *Supervisor) startNew(in *instance, desired *fsm.Target) {
 	default:
 		in.save()
 	}
+}
+
+// autostart starts the instance if its configuration says so. A program with a mistake becomes
+// failed, with the mistake as the reason.
+func (r *replicas) autostart(in *instance) {
+	if in.program.Autostart || len(in.program.Invalid) > 0 {
+		in.apply(in.machine.WantUp(fsm.By(fsm.ActorConfiguration), false, in.conditions()))
+		return
+	}
+	in.save() // the record shows that it was created
+}
+
+// add creates a stopped instance. It is not saved before its desired state is known: until then a
+// successor must create it anew.
+func (r *replicas) add(name string, program *config.Program) *instance {
+	in := r.sup.newInstance(name, program, program, "")
+	r.registry.add(in)
+	r.subscriptions.instancesChanged()
+	r.conflicts.find(in)
+	return in
 }
 
 // retire stops the instance, for the actor by, and removes it when it is at rest.
@@ -108,7 +210,7 @@ func (in *instance) dropReplacement() {
 
 // beginRemoval begins the removal of an instance at rest, unless that has begun. It first waits for
 // its last output to be written, for at most drainLimit.
-func (s *Supervisor) beginRemoval(in *instance) {
+func (r *replicas) beginRemoval(in *instance) {
 	if in.membership.BeingRemoved() {
 		return
 	}
@@ -117,7 +219,7 @@ func (s *Supervisor) beginRemoval(in *instance) {
 	remove := func() {
 		if !gone && !in.scope.Closed() {
 			gone = true
-			s.remove(in)
+			r.remove(in)
 		}
 	}
 	in.collector.Drained(remove)
@@ -125,21 +227,15 @@ func (s *Supervisor) beginRemoval(in *instance) {
 }
 
 // remove removes an instance, creates its replacement and unblocks instances that conflict with it.
-func (s *Supervisor) remove(in *instance) {
-	delete(s.byName, in.name)
-	if i, ok := slices.BinarySearchFunc(s.instances, in, compareInstances); ok {
-		s.instances = slices.Delete(s.instances, i, i+1)
-	}
-	in.claimLogFiles(in.collector.Files(), nil)
-	s.counts[in.machine.State()]--
-	s.outputs -= fifosOf(in.program)
-	s.loggers -= one(in.isLogger())
-	s.queue(instanceKey(in.name), nil)
+func (r *replicas) remove(in *instance) {
+	r.registry.remove(in)
+	r.conflicts.claim(in, in.collector.Files(), nil)
+	r.recorder.queue(instanceKey(in.name), nil)
 	for _, kept := range in.fifoNames {
-		s.releaseFD(kept.String())
+		r.fds.release(kept.String())
 	}
 	if in.inputFIFO != nil {
-		s.releaseFD(in.inputFIFO.fdName)
+		r.fds.release(in.inputFIFO.fdName)
 	}
 	in.unwatchLines()
 	in.tree.Remove()
@@ -148,19 +244,19 @@ func (s *Supervisor) remove(in *instance) {
 	}
 	in.removeFromGraph()
 	in.scope.Close()
-	replaced := s.shutdown == nil && in.membership.HasReplacement()
+	replaced := !r.shutdown.begun && in.membership.HasReplacement()
 	if !replaced {
 		// Before another instance creates the same names
-		s.host.RemoveNames(in.runtimePaths())
+		r.host.RemoveNames(in.runtimePaths())
 	}
-	s.log.Info("program removed", "instance", in.name)
-	s.changed()
-	if s.shutdown == nil {
+	r.log.Info("program removed", "instance", in.name)
+	r.subscriptions.changed()
+	if !r.shutdown.begun {
 		if replaced {
-			s.add(in.name, in.replacement).startReplacement(in)
+			r.add(in.name, in.replacement).startReplacement(in)
 		}
-		in.releaseLogFiles()
-		s.endIfAllEnded()
+		r.conflicts.release(in)
+		r.exitPolicy.endIfAllEnded()
 	}
 	for _, w := range in.waiters {
 		w.done(CommandResult{State: fsm.Stopped, OK: w.op == OpStop, Message: "removed"})
@@ -173,11 +269,51 @@ func (in *instance) startReplacement(old *instance) {
 	in.waiters, old.waiters = old.waiters, nil
 	switch desired := old.replacementTarget; {
 	case desired == nil || !desired.By.Is(fsm.ActorOperator):
-		in.sup.startNew(in, desired)
+		in.sup.replicas.startNew(in, desired)
 	case desired.Up:
 		in.command(OpStart)
 	default:
 		in.command(OpStop)
 	}
 	in.answerWaiters()
+}
+
+// desired returns the desired state of the instance, or of its replacement.
+func (in *instance) desired() fsm.Target {
+	switch {
+	case !in.membership.Leaves():
+		return in.machine.Desired()
+	case in.replacementTarget != nil:
+		return *in.replacementTarget
+	case in.membership.HasReplacement() && in.replacement.Autostart:
+		return fsm.Target{Up: true, By: fsm.By(fsm.ActorConfiguration)}
+	}
+	return fsm.Target{}
+}
+
+// restoreScales restores the scales that are valid for the newest configuration.
+func (r *replicas) restoreScales(saved *Snapshot) {
+	newest := cmp.Or(saved.Config(), r.config.active)
+	for name, scaled := range saved.scales {
+		if p := newest.Program(name); p != nil && scaled.fits(p) {
+			r.scales[name] = scaled
+		} else {
+			r.recorder.queue(scaleKey(name), nil)
+		}
+	}
+}
+
+// removeAllSurplus retires the surplus instances that the predecessor has not retired. The
+// predecessor may have activated several configurations, of which only two are compared at
+// recovery.
+func (r *replicas) removeAllSurplus() {
+	for _, in := range slices.Clone(r.registry.instances) {
+		switch p := r.config.active.Program(in.program.Name); {
+		case in.membership.Leaves():
+		case p == nil:
+			in.retire(fsm.By(fsm.ActorRemoval))
+		case !r.configured(p, in.name):
+			in.retire(fsm.By(fsm.ActorScale))
+		}
+	}
 }

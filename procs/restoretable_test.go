@@ -80,7 +80,7 @@ func TestProcessOfAddedProgramIsAdopted(t *testing.T) {
 		startKey("web", 1): json.RawMessage(`{"run":"a","config":2,"process":{"pid":2,"start":1}}`),
 	}})
 	h.v.RunFor(time.Minute)
-	if in := h.sup.byName["web"]; in.machine.State() != fsm.Running || in.pid() != 2 {
+	if in := h.sup.registry.byName["web"]; in.machine.State() != fsm.Running || in.pid() != 2 {
 		t.Errorf("web is %v with pid %d, want running with pid 2, as before", in.machine.State(), in.pid())
 	}
 }
@@ -102,9 +102,9 @@ func TestRecoveredRunKeepsLogAndLimits(t *testing.T) {
 	h.sup = New(h.options())
 	h.sup.Start(func() {})
 	h.v.RunFor(61 * time.Minute)
-	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{scheduled("/new.log", config.LogJSON, 3)}})
+	h.sup.reloads.compareAndApply(&config.Config{Programs: []*config.Program{scheduled("/new.log", config.LogJSON, 3)}})
 	h.v.RunFor(time.Second)
-	if in := h.sup.byName["web"]; in.run == nil || in.run.program == in.program {
+	if in := h.sup.registry.byName["web"]; in.run == nil || in.run.program == in.program {
 		t.Fatalf("web is %v, want running by its first definition", in.machine.State())
 	}
 	state, _ := h.journal.end()
@@ -115,7 +115,7 @@ func TestRecoveredRunKeepsLogAndLimits(t *testing.T) {
 	h.journal.values = values
 	h.configs = h.configs[:len(h.configs):len(h.configs)]
 	kernel := h.adoptFrom(t, state)
-	if path := h.sup.byName["web"].collector.Path(); path != "/old.log" {
+	if path := h.sup.registry.byName["web"].collector.Path(); path != "/old.log" {
 		t.Errorf("its log is %s, want /old.log", path)
 	}
 	if tasks := *kernel.all[0].Program.Limits.Tasks; tasks != 500 {
@@ -141,7 +141,7 @@ func TestStartInNoConfiguration(t *testing.T) {
 				instanceKey("web"): json.RawMessage(record),
 			}})
 			h.v.RunFor(time.Minute)
-			if in := h.sup.byName["web"]; in != nil || h.kernel.mainsStarted["web"] != 0 || h.err != nil {
+			if in := h.sup.registry.byName["web"]; in != nil || h.kernel.mainsStarted["web"] != 0 || h.err != nil {
 				t.Errorf("web exists: %v, started %d times, %v; want it removed", in != nil, h.kernel.mainsStarted["web"], h.err)
 			}
 		})
@@ -163,7 +163,7 @@ func TestProgramInNoConfigurationIsRetired(t *testing.T) {
 		instanceKey("web"): json.RawMessage(`{"config":2,"state":"running","outcome":"retry","desired":{"up":true},"run":{"id":"a","main":{"pid":2,"start":1}}}`),
 	}})
 	h.v.RunFor(time.Minute)
-	if in := h.sup.byName["web"]; in != nil {
+	if in := h.sup.registry.byName["web"]; in != nil {
 		t.Errorf("web is %s, want it removed: the active configuration does not have it", in.machine.State().Name())
 	}
 }
@@ -178,16 +178,16 @@ func (zeros) Uint64() uint64 { return 0 }
 func TestConfigurationIsKeptWhileJournalIsFull(t *testing.T) {
 	h, _ := newRunning(programNamed("web", nil), false)
 	h.journal.full = rand.New(zeros{})
-	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{programNamed("db", nil)}})
+	h.sup.reloads.compareAndApply(&config.Config{Programs: []*config.Program{programNamed("db", nil)}})
 	h.v.RunFor(10 * time.Second)
-	if h.sup.configBefore == 0 {
+	if h.sup.config.before == 0 {
 		t.Error("the previous configuration is dropped while nothing can be written")
 	}
 	h.journal.full = nil
 	h.v.RunFor(10 * time.Second)
-	if h.sup.configBefore != 0 || h.journal.values[configKey(1)] != nil || h.journal.values[configKey(2)] == nil {
+	if h.sup.config.before != 0 || h.journal.values[configKey(1)] != nil || h.journal.values[configKey(2)] == nil {
 		t.Errorf("the previous configuration is %d, the journal has %v; want only the newest",
-			h.sup.configBefore, sortedKeys(h.journal.values))
+			h.sup.config.before, sortedKeys(h.journal.values))
 	}
 }
 
@@ -206,7 +206,7 @@ func TestUnrecordedProcessIsAdopted(t *testing.T) {
 				instanceKey("web"): json.RawMessage(`{"config":1,"state":"failed","outcome":"failed","desired":{"up":true}}`),
 			}})
 			h.v.RunFor(time.Minute)
-			if in := h.sup.byName["web"]; in.machine.State() != fsm.Running || in.pid() != 2 || h.err != nil {
+			if in := h.sup.registry.byName["web"]; in.machine.State() != fsm.Running || in.pid() != 2 || h.err != nil {
 				t.Errorf("web is %s with pid %d, %v; want it running with pid 2", in.machine.State().Name(), in.pid(), h.err)
 			}
 		})
@@ -243,7 +243,7 @@ func TestLostActor(t *testing.T) {
 				values[key] = json.RawMessage(record)
 			}
 			h.adoptFrom(t, &journal.State{Existed: true, MissingBytes: 1, Values: values})
-			in := h.sup.byName["web"]
+			in := h.sup.registry.byName["web"]
 			if m := &in.machine; m.StateReason() != tt.want || m.StartReason() != runs || m.Desired().By != fsm.By(fsm.ActorOther) || in.pid() != 2 {
 				t.Errorf("pid %d: %q, %q, by %q; want pid 2, %q, %q, by an unknown actor", in.pid(), m.StateReason(), m.StartReason(), m.Desired().By, tt.want, runs)
 			}

@@ -15,9 +15,9 @@ import (
 )
 
 // resume resumes all recovered instances.
-func (s *Supervisor) resume(all []*recoveredInstance) {
-	r, alive := s.options.Snapshot, 0
-	recorded := s.recordedRuns(all)
+func (c *recovery) resume(all []*recoveredInstance) {
+	r, alive := c.options.Snapshot, 0
+	recorded := c.recordedRuns(all)
 	for _, a := range all {
 		if v := a.saved.Run; v != nil {
 			a.recordedBefore = recorded[v.ID]
@@ -34,32 +34,28 @@ func (s *Supervisor) resume(all []*recoveredInstance) {
 	}
 	switch {
 	case r.self.Ended && len(all) > 0:
-		s.log.Info("not started: stopped by the operator before superd ended", "instances", namesOf(all))
+		c.log.Info("not started: stopped by the operator before superd ended", "instances", namesOf(all))
 	case r.existed && !r.self.Ended:
-		s.log.Info("took over from the predecessor", "instances", len(all), "processes", alive)
+		c.log.Info("took over from the predecessor", "instances", len(all), "processes", alive)
 	}
 	for _, key := range r.keys {
 		// These two are this supervisor's own by now
-		if key != superdKey && key != configKey(s.configNumber) {
-			s.queue(key, nil)
+		if key != superdKey && key != configKey(c.sup.config.number) {
+			c.sup.recorder.queue(key, nil)
 		}
 	}
-	for _, e := range s.options.StoredFDs.Exits {
-		if s.adopted[host.ProcessKey{Pid: e.Pid, Start: e.Start}] == nil {
-			s.keeper.Acknowledge(e.Pid, e.Start) // no instance needs it
-		}
-	}
+	c.sup.reaper.acknowledgeUnclaimed()
 }
 
 // recordedRuns returns what the event log has of the resumed runs: superd may have been killed
 // after it wrote to the event log and before it wrote to the journal.
-func (s *Supervisor) recordedRuns(all []*recoveredInstance) map[string]eventlog.Recorded {
-	if s.options.Events == nil || !slices.ContainsFunc(all, func(a *recoveredInstance) bool { return a.saved.Run != nil }) {
+func (c *recovery) recordedRuns(all []*recoveredInstance) map[string]eventlog.Recorded {
+	if c.options.Events == nil || !slices.ContainsFunc(all, func(a *recoveredInstance) bool { return a.saved.Run != nil }) {
 		return nil
 	}
-	recorded, err := s.options.Events.RecordedRuns()
+	recorded, err := c.options.Events.RecordedRuns()
 	if err != nil {
-		s.log.Warn("event log not read: starts and exits may be recorded twice", "error", err)
+		c.log.Warn("event log not read: starts and exits may be recorded twice", "error", err)
 	}
 	return recorded
 }
@@ -78,8 +74,8 @@ func (a *recoveredInstance) resume() {
 		in.probes(a.saved.Probes).cleanUp(func() {})
 	}
 	switch {
-	case (a.processMissing || a.saved.Quarantined || a.unrecorded()) && len(in.sup.leftovers[in.name]) > 0, a.saved.Quarantined && !in.tree.Empty():
-		in.quarantineWithScan(in.sup.leftovers[in.name])
+	case (a.processMissing || a.saved.Quarantined || a.unrecorded()) && len(in.sup.recovery.leftovers[in.name]) > 0, a.saved.Quarantined && !in.tree.Empty():
+		in.quarantineWithScan(in.sup.recovery.leftovers[in.name])
 	case a.saved.Quarantined && in.machine.Desired().Up && !in.membership.Leaves():
 		in.apply(in.machine.WantUp(in.machine.Desired().By, false, in.conditions()))
 	case a.saved.Run != nil:
@@ -141,16 +137,16 @@ func (a *recoveredInstance) resumeRun() {
 func (a *recoveredInstance) process(saved *savedProcess) (p host.Process, id pidfd.Identity, storedName string) {
 	s := a.in.sup
 	id = saved.identity()
-	process := s.adopt(a.recovered.Found, id)
+	process := s.reaper.adopt(a.recovered.Found, id)
 	switch {
 	case a.recovered.Found == nil:
-		s.releaseFD(saved.FDName)
+		s.fds.release(saved.FDName)
 		return process, id, ""
-	case s.fdStore.has(saved.FDName):
+	case s.fds.has(saved.FDName):
 		return process, id, saved.FDName
 	}
 	a.fdRenamed = true
-	return process, id, s.storeProcess(process)
+	return process, id, s.fds.storeProcess(process)
 }
 
 func (a *recoveredInstance) resumeMain(r *run, saved *savedProcess) {
@@ -166,8 +162,8 @@ func (a *recoveredInstance) releaseNotifyFDs() {
 	s.host.CloseFD(recovered.NotifyFD)
 	s.host.CloseFD(recovered.ReadyFD)
 	if v := a.saved.Run; v != nil {
-		s.releaseFD(v.Notify)
-		s.releaseFD(v.Ready)
+		s.fds.release(v.Notify)
+		s.fds.release(v.Ready)
 	}
 }
 
@@ -176,9 +172,9 @@ func (a *recoveredInstance) resumeNotify(r *run) {
 	a.notifyResumed = true
 	in, recovered, v := a.in, a.recovered, a.saved.Run
 	restore := func(fd int, name string) string {
-		if fd >= 0 && !in.sup.fdStore.has(name) {
+		if fd >= 0 && !in.sup.fds.has(name) {
 			a.fdRenamed = true
-			return in.sup.storeFD(fd, false)
+			return in.sup.fds.storeFD(fd, false)
 		}
 		return name
 	}
@@ -328,15 +324,15 @@ func (a *recoveredInstance) resumeUnrecordedExit(r *run) {
 		r.startedAt = now
 	}
 	end := fsm.RunEnd{At: now, Ran: now - r.startedAt, Stable: r.stable(now), Leftovers: true}
-	t := m.Exited(end, in.conditions(), in.sup.rng)
-	in.sup.countState(t.From, t.To)
+	m.Exited(end, in.conditions(), in.sup.rng)
+	in.sup.registry.setState(in)
 	a.resumeHook(in.postStop(r), a.saved.Run.Hook)
 	in.save()
 }
 
 // resumeRetirement resumes the removal of an instance.
 func (in *instance) resumeRetirement() {
-	if p := in.sup.config.Program(programOf(in.name)); p != nil && in.sup.configured(p, in.name) {
+	if p := in.sup.config.active.Program(programOf(in.name)); p != nil && in.sup.replicas.configured(p, in.name) {
 		in.setReplacement(p)
 	}
 	by := in.machine.Desired()
@@ -349,53 +345,54 @@ func (in *instance) resumeRetirement() {
 
 // startMissing creates the configured instances that do not exist yet, and activates the
 // configuration with which this superd was started.
-func (s *Supervisor) startMissing() {
-	r := s.options.Snapshot
+func (c *recovery) startMissing() {
+	r := c.options.Snapshot
 	if r == nil {
-		for _, in := range slices.Clone(s.instances) {
-			s.autostart(in)
+		for _, in := range slices.Clone(c.sup.registry.instances) {
+			c.sup.replicas.autostart(in)
 		}
 		return
 	}
-	for _, program := range s.config.Programs {
-		for _, name := range s.namesOf(program) {
-			switch in := s.byName[name]; {
+	for _, program := range c.sup.config.active.Programs {
+		for _, name := range c.sup.replicas.names(program) {
+			switch in := c.sup.registry.byName[name]; {
 			case in != nil:
 			case !r.Incomplete || r.Clean && !program.KillMode.KillsTree():
-				s.create(name, program, s.desiredFor(program.Name))
+				c.sup.replicas.create(name, program, c.sup.replicas.desiredFor(program.Name))
 			default:
-				s.createUnlessQuarantined(name, program)
+				c.createUnlessQuarantined(name, program)
 			}
 		}
 	}
-	s.undoShutdown()
-	if next := r.Config(); s.configBefore != 0 && next != nil { // the predecessor was activating it
-		s.applyWithoutExitPolicy(next, config.Compare(s.config, next))
+	c.undoShutdown()
+	// The predecessor was activating it
+	if next := r.Config(); c.sup.config.before != 0 && next != nil {
+		c.sup.reloads.applyWithoutExitPolicy(next, config.Compare(c.sup.config.active, next))
 	}
-	if next := s.options.Config; !s.options.Resumed && next != s.config {
-		s.applyWithoutExitPolicy(next, config.Compare(s.config, next))
+	if next := c.options.Config; !c.options.Resumed && next != c.sup.config.active {
+		c.sup.reloads.applyWithoutExitPolicy(next, config.Compare(c.sup.config.active, next))
 	}
-	s.removeAllSurplus()
+	c.sup.replicas.removeAllSurplus()
 	// The predecessor may have missed an end. The first one decides.
 	bySince := func(a, b *instance) int { return cmp.Compare(a.sinceAt, b.sinceAt) }
-	for _, in := range slices.SortedStableFunc(slices.Values(s.instances), bySince) {
+	for _, in := range slices.SortedStableFunc(slices.Values(c.sup.registry.instances), bySince) {
 		if in.staysDown() {
-			s.checkExitPolicy(in)
+			c.sup.exitPolicy.check(in)
 		}
 	}
-	for name := range s.savedSchedules {
-		s.deleteSavedSchedule(name)
+	for name := range c.sup.schedules.saved {
+		c.sup.schedules.drop(name)
 	}
-	s.endIfAllEnded()
+	c.sup.exitPolicy.endIfAllEnded()
 }
 
 // createUnlessQuarantined creates an instance without a record. Processes of it that may live
 // quarantine it.
-func (s *Supervisor) createUnlessQuarantined(name string, program *config.Program) {
-	in := s.add(name, program)
-	leftovers := s.leftovers[name]
+func (c *recovery) createUnlessQuarantined(name string, program *config.Program) {
+	in := c.sup.replicas.add(name, program)
+	leftovers := c.leftovers[name]
 	if len(leftovers) == 0 && in.tree.Empty() {
-		s.autostart(in)
+		c.sup.replicas.autostart(in)
 		return
 	}
 	if program.Autostart {
@@ -412,18 +409,10 @@ func (in *instance) quarantineWithScan(leftovers []host.Leftover) {
 	in.setQuarantine(leftovers)
 }
 
-// resumeShutdown resumes a shutdown of the predecessor, or begins one that was requested before
-// Start.
-func (s *Supervisor) resumeShutdown() {
-	s.notify.Stopping()
-	s.shutdown.resumed = true
-	s.requestAllStops()
-}
-
 // undoShutdown restores the desired states before a shutdown that is not resumed.
-func (s *Supervisor) undoShutdown() {
+func (c *recovery) undoShutdown() {
 	undone := false
-	for _, in := range slices.Clone(s.instances) {
+	for _, in := range slices.Clone(c.sup.registry.instances) {
 		m := &in.machine
 		before, known := m.DesiredBeforeShutdown()
 		if m.Desired().By.Kind != fsm.ActorShutdown || !known || in.membership.Leaves() {
@@ -439,18 +428,18 @@ func (s *Supervisor) undoShutdown() {
 		}
 	}
 	if undone {
-		s.log.Warn("shutdown of the predecessor cancelled: starting its programs again")
+		c.log.Warn("shutdown of the predecessor cancelled: starting its programs again")
 	}
 }
 
 // logStoppedByOperator logs which instances are not started because an operator stopped them under
 // a predecessor: that is easily forgotten.
-func (s *Supervisor) logStoppedByOperator() {
-	if s.options.Resumed { // no person started this superd
+func (c *recovery) logStoppedByOperator() {
+	if c.options.Resumed { // no person started this superd
 		return
 	}
 	var names []string
-	for _, in := range s.instances {
+	for _, in := range c.sup.registry.instances {
 		if m := &in.machine; !m.Desired().Up && m.Desired().By.Is(fsm.ActorOperator) && !in.membership.Leaves() {
 			names = append(names, in.name)
 		}
@@ -463,6 +452,6 @@ func (s *Supervisor) logStoppedByOperator() {
 		more = fmt.Sprintf(" and %d more", len(names)-maxNamed)
 		names = names[:maxNamed]
 	}
-	s.log.Warn("not started: stopped by the operator before", "instances", strings.Join(names, ", ")+more,
-		"start_by", fmt.Sprintf("superd ctl --runtime-dir %s start NAME...", s.options.RuntimeDir))
+	c.log.Warn("not started: stopped by the operator before", "instances", strings.Join(names, ", ")+more,
+		"start_by", fmt.Sprintf("superd ctl --runtime-dir %s start NAME...", c.options.RuntimeDir))
 }

@@ -13,7 +13,7 @@ import (
 // done runs at the end, on the loop, after RestartRolling has returned. It does not run after
 // cancel; the restarts continue, unless superd ends.
 func (s *Supervisor) RestartRolling(names []string, done func([]CommandResult)) (cancel func(), err error) {
-	found, err := s.selectNames(names)
+	found, err := s.selector.selection(names)
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func (s *Supervisor) RestartRolling(names []string, done func([]CommandResult)) 
 			turns = append(turns, in.name)
 		}
 	}
-	outcomes, canceled := s.noInstanceResults(found), false
+	outcomes, canceled := s.selector.noInstanceResults(found), false
 	task.Go(s.scope, func(t *task.Task) error {
 		restarted, err := s.roll(t, turns)
 		if err == nil && !canceled {
@@ -38,7 +38,7 @@ func (s *Supervisor) RestartRolling(names []string, done func([]CommandResult)) 
 func (s *Supervisor) roll(t *task.Task, turns []string) (outcomes []CommandResult, err error) {
 	failed := ""
 	for _, name := range turns {
-		in := s.byName[name]
+		in := s.registry.byName[name]
 		switch {
 		case in == nil || !in.membership.Stays():
 			outcomes = append(outcomes, CommandResult{Name: name, Message: "not restarted: removed meanwhile"})

@@ -14,7 +14,7 @@ func TestRestartRolling(t *testing.T) {
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{web, programNamed("zero", func(p *config.Program) { p.Replicas = 0 })}})
 	h.v.RunFor(time.Minute)
 	before := map[string]string{}
-	for _, in := range h.sup.instances {
+	for _, in := range h.sup.registry.instances {
 		before[in.name] = in.run.invocationID
 	}
 	roll := func(names ...string) (all []CommandResult) {
@@ -29,7 +29,7 @@ func TestRestartRolling(t *testing.T) {
 			}
 			h.v.RunFor(time.Millisecond)
 			down := 0
-			for _, in := range h.sup.instances {
+			for _, in := range h.sup.registry.instances {
 				if in.machine.State() != fsm.Running {
 					down++
 				}
@@ -46,7 +46,7 @@ func TestRestartRolling(t *testing.T) {
 		t.Errorf("outcomes %+v, want that zero has no instances, and three more", all)
 	}
 	for _, o := range all[1:] {
-		if in := h.sup.byName[o.Name]; !o.OK || in.machine.State() != fsm.Running || in.run.invocationID == before[o.Name] {
+		if in := h.sup.registry.byName[o.Name]; !o.OK || in.machine.State() != fsm.Running || in.run.invocationID == before[o.Name] {
 			t.Errorf("%+v: run %s, %s before", o, in.run.invocationID, before[o.Name])
 		}
 	}

@@ -82,11 +82,22 @@ const (
 	drainDone
 )
 
+// mainEnded reports whether the main process has ended, even if its exit status is not known yet.
+func (r *run) mainEnded() bool { return r.process == nil || r.process.Ended() }
+
+// endAwaited reports whether the main process has ended and superd waits for its exit status or its
+// last messages. Both waits are bounded.
+func (r *run) endAwaited() bool {
+	a, isAdopted := r.process.(*adoptedProcess)
+	return r.notifyDrain == drainStarted ||
+		isAdopted && a.endedAt != 0 && a.reaper.loop.Now()-a.endedAt <= a.statusTimeout()
+}
+
 // releaseNotifyFDs releases the stored notify socket and readiness pipe at the end of the run.
 func (in *instance) releaseNotifyFDs(r *run) {
 	for _, storedName := range []string{r.notifyFDName, r.readyFDName} {
 		if storedName != "" {
-			r.scope.Defer(func() { in.sup.releaseFD(storedName) })
+			r.scope.Defer(func() { in.sup.fds.release(storedName) })
 		}
 	}
 }
@@ -111,7 +122,7 @@ func (in *instance) setMain(r *run, process host.Process, id pidfd.Identity, sto
 	if number > 1 {
 		r.mainWatch = new(loop.Watch) // the loop may still use the watch of the process before
 	}
-	watching, _ := in.sup.watchExit(&r.pidfdScope, r.mainWatch, process, func() {
+	watching, _ := in.sup.reaper.watchExit(&r.pidfdScope, r.mainWatch, process, func() {
 		if r.mainCount == number && r.process != nil {
 			r.in.reap(r, r.process)
 		}
@@ -126,7 +137,7 @@ func (in *instance) setMain(r *run, process host.Process, id pidfd.Identity, sto
 func (r *run) Release() {
 	loop.Unlink(&r.releaseLink)
 	r.process.Close()
-	r.in.sup.releaseProcess(r.fdName.String())
+	r.in.sup.fds.releaseProcess(r.fdName.String())
 }
 
 // listenForNotify takes over the descriptors on which superd receives notifications; -1: none.

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"superd/config"
@@ -30,76 +28,6 @@ const scalePrefix = "scale/"
 func (v scale) fits(p *config.Program) bool { return p.Replicas == v.Configured && !namesLogFile(p) }
 
 func scaleKey(program string) string { return scalePrefix + program }
-
-// replicaCount returns how many instances the program has by scale or configuration, and whether
-// they are numbered. A single one has no number, unless an operator has scaled the program.
-func (s *Supervisor) replicaCount(program *config.Program) (replicas int, numbered bool) {
-	if scaled, ok := s.scales[program.Name]; ok {
-		return scaled.Replicas, true
-	}
-	return program.Replicas, program.Replicas != 1
-}
-
-// namesOf returns the names of the instances that the program has by scale or configuration.
-func (s *Supervisor) namesOf(program *config.Program) []string {
-	if n, numbered := s.replicaCount(program); numbered {
-		return config.NumberedNames(program.Name, n)
-	}
-	return []string{program.Name}
-}
-
-// configured reports whether the program has that instance by scale or configuration.
-func (s *Supervisor) configured(program *config.Program, instance string) bool {
-	count, numbered := s.replicaCount(program)
-	name, number, isNumbered := strings.Cut(instance, "@")
-	if name != program.Name || isNumbered != numbered {
-		return false
-	}
-	n, err := strconv.Atoi(number)
-	return !numbered || err == nil && 1 <= n && n <= count && number == strconv.Itoa(n)
-}
-
-// desiredFor returns the desired state of a new instance of a program, derived from the existing
-// ones: up if one of them is wanted up; down if an operator has stopped them; nil: that of the
-// configuration.
-func (s *Supervisor) desiredFor(program string) *fsm.Target {
-	var stopped *fsm.Target
-	for _, in := range s.instancesOf(program) {
-		switch desired := in.desired(); {
-		case !in.membership.Stays():
-		case desired.Up:
-			return &desired
-		case desired.By.Is(fsm.ActorOperator):
-			stopped = &desired
-		}
-	}
-	return stopped
-}
-
-// desired returns the desired state of the instance, or of its replacement.
-func (in *instance) desired() fsm.Target {
-	switch {
-	case !in.membership.Leaves():
-		return in.machine.Desired()
-	case in.replacementTarget != nil:
-		return *in.replacementTarget
-	case in.membership.HasReplacement() && in.replacement.Autostart:
-		return fsm.Target{Up: true, By: fsm.By(fsm.ActorConfiguration)}
-	}
-	return fsm.Target{}
-}
-
-// endsScale reports whether a change ends the operator's scale of a program.
-func (s *Supervisor) endsScale(c *config.Change) bool {
-	return c.Kind == config.ProgramRemoved || !s.scales[c.Name].fits(c.Program)
-}
-
-func (s *Supervisor) dropScale(program string) {
-	if _, ok := s.scales[program]; ok {
-		delete(s.scales, program)
-		s.queue(scaleKey(program), nil)
-	}
-}
 
 // A Scaling is a desired number of replicas. Name is a program, a group or a glob.
 type Scaling struct {
@@ -144,7 +72,7 @@ func (s *Supervisor) Scale(wanted []Scaling, wait bool, done func([]ScaleResult)
 	remaining, canceled := 1, false
 	finishOne := func() {
 		if remaining--; remaining == 0 {
-			s.afterSaving(func(err error) {
+			s.recorder.afterSaving(func(err error) {
 				for i := range all {
 					all[i].Unrecorded = err
 				}
@@ -157,7 +85,7 @@ func (s *Supervisor) Scale(wanted []Scaling, wait bool, done func([]ScaleResult)
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		all = append(all, ScaleResult{})
 		scaled := &all[len(all)-1] // stays valid: the slice has capacity for all
-		for _, in := range s.scale(s.config.Program(name), counts[name], scaled) {
+		for _, in := range s.replicas.scale(s.config.active.Program(name), counts[name], scaled) {
 			at := len(scaled.Instances)
 			scaled.Instances = append(scaled.Instances, CommandResult{Name: in.name})
 			op := OpStart
@@ -181,73 +109,73 @@ func (s *Supervisor) Scale(wanted []Scaling, wait bool, done func([]ScaleResult)
 			in.answerWaiters()
 		}
 	}
-	s.changed()
+	s.subscriptions.changed()
 	s.scope.Post(finishOne)
 	return func() { canceled = true }, nil
 }
 
 // scale scales a program and returns the instances that it creates or retires.
-func (s *Supervisor) scale(program *config.Program, replicas int, result *ScaleResult) []*instance {
-	before, numbered := s.replicaCount(program)
+func (r *replicas) scale(program *config.Program, replicas int, result *ScaleResult) []*instance {
+	before, numbered := r.count(program)
 	*result = ScaleResult{Program: program.Name, From: before, To: replicas}
 	if replicas == before {
 		return nil
 	}
-	s.log.Info("program scaled", "program", program.Name, "from", before, "to", replicas,
+	r.log.Info("program scaled", "program", program.Name, "from", before, "to", replicas,
 		"by", fsm.By(fsm.ActorOperator).String())
-	s.record(because(byOperator(eventlog.Event{Kind: eventlog.Command, Program: program.Name}),
+	r.recorder.record(because(byOperator(eventlog.Event{Kind: eventlog.Command, Program: program.Name}),
 		fsm.ReasonRequestedScale.With(fmt.Sprintf("%s=%d", program.Name, replicas))))
-	desired := s.desiredFor(program.Name)
+	desired := r.desiredFor(program.Name)
 	if before == 0 {
 		desired = &fsm.Target{Up: true, By: fsm.By(fsm.ActorOperator)}
 	}
 	if numbered && replicas == program.Replicas && replicas != 1 {
-		s.dropScale(program.Name)
+		r.dropScale(program.Name)
 	} else {
 		scaled := scale{Replicas: replicas, Configured: program.Replicas}
-		s.scales[program.Name] = scaled
-		s.queue(scaleKey(program.Name), scaled)
+		r.scales[program.Name] = scaled
+		r.recorder.queue(scaleKey(program.Name), scaled)
 	}
 	var affected []*instance
-	for _, in := range slices.Clone(s.instancesOf(program.Name)) {
-		if !s.configured(program, in.name) {
+	for _, in := range slices.Clone(r.registry.of(program.Name)) {
+		if !r.configured(program, in.name) {
 			if in.membership.Stays() {
 				affected = append(affected, in)
 			}
 			in.retire(fsm.By(fsm.ActorScale))
 		}
 	}
-	for _, name := range s.namesOf(program) {
-		if in := s.byName[name]; in == nil || in.membership.Leaves() {
-			s.create(name, program, desired)
-			if in := s.byName[name]; in != nil {
+	for _, name := range r.names(program) {
+		if in := r.registry.byName[name]; in == nil || in.membership.Leaves() {
+			r.create(name, program, desired)
+			if in := r.registry.byName[name]; in != nil {
 				affected = append(affected, in)
 			}
 		}
 	}
-	s.endIfAllEnded()
+	r.exitPolicy.endIfAllEnded()
 	return affected
 }
 
 // scalings returns the desired number of replicas of each program.
 func (s *Supervisor) scalings(wanted []Scaling) (map[string]int, error) {
-	if s.shutdown != nil {
+	if s.shutdown.begun {
 		return nil, &ScaleError{wanted[0].Name, "superd is shutting down"}
 	}
 	counts := map[string]int{}
 	for _, w := range wanted {
-		programs := s.selectPrograms(w.Name)
-		if programName := programOf(w.Name); len(programs) == 0 && programName != w.Name && s.config.Program(programName) != nil {
+		programs := s.selector.programs(w.Name)
+		if programName := programOf(w.Name); len(programs) == 0 && programName != w.Name && s.config.active.Program(programName) != nil {
 			return nil, &ScaleError{w.Name, fmt.Sprintf("it is an instance: scale its program, as in %s=%d", programName, max(w.Replicas, 1))}
 		}
 		if len(programs) == 0 {
-			return nil, &UnknownNameError{w.Name, s.selectableNames()}
+			return nil, &UnknownNameError{w.Name, s.selector.known()}
 		}
 		for _, p := range programs {
 			if n, twice := counts[p.Name]; twice && n != w.Replicas {
 				return nil, &ScaleError{p.Name, fmt.Sprintf("both %d and %d replicas requested", n, w.Replicas)}
 			}
-			if why := s.scaleRefusal(p, w.Replicas); why != "" {
+			if why := s.replicas.refusal(p, w.Replicas); why != "" {
 				return nil, &ScaleError{p.Name, why}
 			}
 			counts[p.Name] = w.Replicas
@@ -256,9 +184,9 @@ func (s *Supervisor) scalings(wanted []Scaling) (map[string]int, error) {
 	return counts, nil
 }
 
-// scaleRefusal returns why a program can't have so many replicas; empty if it can.
-func (s *Supervisor) scaleRefusal(p *config.Program, replicas int) string {
-	switch now, _ := s.replicaCount(p); {
+// refusal returns why a program can't have so many replicas; empty if it can.
+func (r *replicas) refusal(p *config.Program, replicas int) string {
+	switch now, _ := r.count(p); {
 	case replicas < 0 || replicas > config.MaxReplicas:
 		return fmt.Sprintf("the number of replicas must be from 0 to %d, got %d", config.MaxReplicas, replicas)
 	case replicas == now:
@@ -268,20 +196,6 @@ func (s *Supervisor) scaleRefusal(p *config.Program, replicas int) string {
 		return fmt.Sprintf("%q would be the log file of several instances; without it each has <instance>.log", cmp.Or(p.Log.File, p.Log.StderrFile))
 	}
 	return ""
-}
-
-// selectPrograms returns the configured programs that a name, a group or a glob selects.
-func (s *Supervisor) selectPrograms(name string) []*config.Program {
-	if p := s.config.Program(name); p != nil {
-		return []*config.Program{p}
-	}
-	var found []*config.Program
-	for _, p := range s.config.Programs {
-		if ok, err := path.Match(name, p.Name); ok && err == nil || slices.Contains(p.Groups, name) {
-			found = append(found, p)
-		}
-	}
-	return found
 }
 
 func (r *Snapshot) readScales(state *journal.State, log *slog.Logger) {
@@ -298,32 +212,5 @@ func (r *Snapshot) readScales(state *journal.State, log *slog.Logger) {
 			continue
 		}
 		r.scales[name] = v
-	}
-}
-
-// restoreScales restores the scales that are valid for the newest configuration.
-func (s *Supervisor) restoreScales(r *Snapshot) {
-	newest := cmp.Or(r.Config(), s.config)
-	for name, scaled := range r.scales {
-		if p := newest.Program(name); p != nil && scaled.fits(p) {
-			s.scales[name] = scaled
-		} else {
-			s.queue(scaleKey(name), nil)
-		}
-	}
-}
-
-// removeAllSurplus retires the surplus instances that the predecessor has not retired. The
-// predecessor may have activated several configurations, of which only two are compared at
-// recovery.
-func (s *Supervisor) removeAllSurplus() {
-	for _, in := range slices.Clone(s.instances) {
-		switch p := s.config.Program(in.program.Name); {
-		case in.membership.Leaves():
-		case p == nil:
-			in.retire(fsm.By(fsm.ActorRemoval))
-		case !s.configured(p, in.name):
-			in.retire(fsm.By(fsm.ActorScale))
-		}
 	}
 }

@@ -12,6 +12,53 @@ import (
 	"superd/procs/schedule"
 )
 
+// schedules has the table of all schedules in force, and the progress of those that a predecessor
+// saved and no instance has taken yet.
+type schedules struct {
+	*platform
+	recorder *recorder
+	table    *schedule.Table           // nil before the first schedule is active
+	saved    map[string]schedule.State // by instance
+}
+
+func newSchedules(p *platform, rec *recorder) *schedules {
+	return &schedules{platform: p, recorder: rec, saved: map[string]schedule.State{}}
+}
+
+// active returns the table of all schedules, and creates it on first use.
+func (c *schedules) active() *schedule.Table {
+	if c.table == nil {
+		c.table = schedule.NewTable(c.scope, c.options.BootID, func(err error) {
+			c.log.Warn("schedules notice late when the clock is set or the machine sleeps", "error", err)
+		})
+	}
+	return c.table
+}
+
+// seed returns the seed of an instance's schedule jitter. It differs between machines.
+func (c *schedules) seed(instance string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(c.options.Machine + "\x00" + instance))
+	return h.Sum64()
+}
+
+// take returns the progress of the schedule that a predecessor saved for the instance, once; nil
+// without any.
+func (c *schedules) take(instance string) *schedule.State {
+	state, ok := c.saved[instance]
+	if !ok {
+		return nil
+	}
+	c.drop(instance)
+	return &state
+}
+
+// drop deletes the progress of the schedule that a predecessor saved for the instance.
+func (c *schedules) drop(instance string) {
+	delete(c.saved, instance)
+	c.recorder.queue(scheduleKey(instance), nil)
+}
+
 // A scheduleState is the progress of the schedule of an instance.
 type scheduleState struct {
 	program *config.Program // program whose schedule is active
@@ -32,7 +79,7 @@ func (in *instance) updateSchedule() {
 		return
 	}
 	if in.schedule == nil {
-		in.schedule = &scheduleState{saved: in.sup.takeSavedSchedule(in.name)}
+		in.schedule = &scheduleState{saved: in.sup.schedules.take(in.name)}
 	}
 	sc := in.schedule
 	switch {
@@ -51,10 +98,10 @@ func (in *instance) updateSchedule() {
 		Line:   in.program.Schedule,
 		Skip:   in.program.ScheduleMissed == config.MissedSkip,
 		Jitter: in.program.ScheduleJitter,
-		Seed:   in.sup.scheduleSeed(in.name),
+		Seed:   in.sup.schedules.seed(in.name),
 	}
 	var err error
-	if sc.entry, err = in.sup.scheduleTable().Add(sc.scope, spec, sc.saved, in.onScheduleDue); err != nil {
+	if sc.entry, err = in.sup.schedules.active().Add(sc.scope, spec, sc.saved, in.onScheduleDue); err != nil {
 		// Config has refused such a line
 		in.sup.log.Error("schedule not set", "instance", in.name, "error", err)
 	}
@@ -104,7 +151,7 @@ func (in *instance) onScheduleDue(r schedule.Run) {
 		in.apply(m.ScheduleDue(why, in.conditions()))
 	}
 	in.save()
-	in.sup.changed()
+	in.sup.subscriptions.changed()
 }
 
 // recordSkip records that the time that is due is skipped.
@@ -169,38 +216,3 @@ func (in *instance) awaitsSchedule() bool {
 
 // clockTime returns a time of a schedule as text, in local time.
 func clockTime(t time.Time) string { return t.Local().Round(time.Second).Format(time.DateTime) }
-
-// scheduleTable returns the table of all schedules, and creates it on first use.
-func (s *Supervisor) scheduleTable() *schedule.Table {
-	if s.schedules == nil {
-		s.schedules = schedule.NewTable(s.scope, s.options.BootID, func(err error) {
-			s.log.Warn("schedules notice late when the clock is set or the machine sleeps", "error", err)
-		})
-	}
-	return s.schedules
-}
-
-// scheduleSeed returns the seed of an instance's schedule jitter. It differs between machines.
-func (s *Supervisor) scheduleSeed(instance string) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(s.options.Machine + "\x00" + instance))
-	return h.Sum64()
-}
-
-// takeSavedSchedule returns the progress of the schedule that a predecessor saved for the instance,
-// once; nil without any.
-func (s *Supervisor) takeSavedSchedule(instance string) *schedule.State {
-	state, ok := s.savedSchedules[instance]
-	if !ok {
-		return nil
-	}
-	s.deleteSavedSchedule(instance)
-	return &state
-}
-
-// deleteSavedSchedule deletes the progress of the schedule that a predecessor saved for the
-// instance.
-func (s *Supervisor) deleteSavedSchedule(instance string) {
-	delete(s.savedSchedules, instance)
-	s.queue(scheduleKey(instance), nil)
-}

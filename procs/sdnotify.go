@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"superd/internal/words"
+	"superd/loop"
 	"superd/procs/fsm"
 )
 
@@ -21,28 +22,67 @@ type Notifier interface {
 	Stopping()
 }
 
-// updateNotifier reports that superd is ready, once, and later its summary.
-func (s *Supervisor) updateNotifier() {
+// A readyNotifier reports to the service manager when superd is ready, when it reloads, and a
+// summary of its instances.
+type readyNotifier struct {
+	*platform
+	registry   *registry
+	reconciler *reconciler
+	shutdown   *shutdown
+	reloading  func() bool // reports whether a reload is running
+	notify     Notifier
+	// All programs that start by themselves were spawned once, or maxReadyDelay has passed
+	ready    bool
+	deadline *loop.Timer // fires after maxReadyDelay
+}
+
+// newReadyNotifier returns the notifier of s, whose parts it needs.
+func newReadyNotifier(s *Supervisor, reloading func() bool) *readyNotifier {
+	return &readyNotifier{
+		platform: s.platform, registry: s.registry, reconciler: s.reconciler,
+		shutdown: s.shutdown, reloading: reloading, notify: s.options.Notify,
+	}
+}
+
+// start bounds the time until superd is ready.
+func (n *readyNotifier) start() { n.deadline = n.scope.After(maxReadyDelay, n.update) }
+
+// reloadBegun reports that superd reloads its configuration.
+func (n *readyNotifier) reloadBegun() {
+	if n.ready && !n.shutdown.begun {
+		n.notify.Reloading()
+	}
+}
+
+// reloadEnded reports that superd is ready after a reload.
+func (n *readyNotifier) reloadEnded() {
+	if n.ready && !n.shutdown.begun {
+		n.notify.Ready(n.summary())
+	}
+}
+
+// update reports that superd is ready, once, and later its summary.
+func (n *readyNotifier) update() {
 	switch {
-	case s.onEnd == nil || s.shutdown != nil || s.reloading:
-	case s.ready:
-		s.notify.Status(s.summary())
-	case s.counts[fsm.Spawning] == 0 && len(s.reconcileQueue) == 0, !s.readyBy.Active():
-		s.ready = true
-		s.readyBy.Stop()
-		s.log.Info("ready", "state", s.summary())
-		s.notify.Ready(s.summary())
+	case !n.shutdown.started() || n.shutdown.begun || n.reloading():
+	case n.ready:
+		n.notify.Status(n.summary())
+	case n.registry.counts[fsm.Spawning] == 0 && n.reconciler.idle(), !n.deadline.Active():
+		n.ready = true
+		n.deadline.Stop()
+		n.log.Info("ready", "state", n.summary())
+		n.notify.Ready(n.summary())
 	}
 }
 
 // summary counts the instances: "3 instances: 2 running, 1 failed".
-func (s *Supervisor) summary() string {
-	text := words.Plural(len(s.instances), "instance")
+func (n *readyNotifier) summary() string {
+	text := words.Plural(len(n.registry.instances), "instance")
 	separator := ": "
 	for _, states := range [][]fsm.State{{fsm.Running}, {fsm.Spawning, fsm.Starting}, {fsm.Waiting}, {fsm.Stopping, fsm.StopPending, fsm.Killing, fsm.TearingDown}, {fsm.Backoff}, {fsm.Failed}, {fsm.Exited}, {fsm.Stopped}} {
 		count := 0
 		for _, state := range states {
-			count += s.counts[state]
+			count += n.registry.counts[state]
 		}
 		if count > 0 {
 			text += fmt.Sprintf("%s%d %s", separator, count, states[0])

@@ -35,21 +35,28 @@ func (e *UnknownNameError) Nearest() string {
 // IsPattern reports whether a name is a glob.
 func IsPattern(name string) bool { return strings.ContainsAny(name, `*?[\`) }
 
-// selectInstances returns the instances that names select, sorted, each once; all for no names.
-func (s *Supervisor) selectInstances(names []string) ([]*instance, error) {
-	found, err := s.selectNames(names)
+// A selector finds what an operator's names select: programs, instances, groups and globs.
+type selector struct {
+	registry *registry
+	config   *configState
+	replicas *replicas // why a program has no instances
+}
+
+// instances returns the instances that names select, sorted, each once; all for no names.
+func (e *selector) instances(names []string) ([]*instance, error) {
+	found, err := e.selection(names)
 	return found.instances, err
 }
 
-// selectNames returns what names select; all instances for no names. A name that selects nothing is
+// selection returns what names select; all instances for no names. A name that selects nothing is
 // an error.
-func (s *Supervisor) selectNames(names []string) (selection, error) {
+func (e *selector) selection(names []string) (selection, error) {
 	if len(names) == 0 {
-		return selection{instances: s.instances}, nil
+		return selection{instances: e.registry.instances}, nil
 	}
-	found := s.matchNames(names)
+	found := e.match(names)
 	if len(found.unknown) > 0 {
-		return selection{}, &UnknownNameError{found.unknown[0], s.selectableNames()}
+		return selection{}, &UnknownNameError{found.unknown[0], e.known()}
 	}
 	return found, nil
 }
@@ -57,12 +64,12 @@ func (s *Supervisor) selectNames(names []string) (selection, error) {
 // Resolve returns the names of the instances that names select, and an error for each that selects
 // nothing.
 func (s *Supervisor) Resolve(names []string) (instances []string, unknown []*UnknownNameError) {
-	found := s.matchNames(names)
+	found := s.selector.match(names)
 	for _, in := range found.instances {
 		instances = append(instances, in.name)
 	}
 	if len(found.unknown) > 0 {
-		known := s.selectableNames()
+		known := s.selector.known()
 		for _, name := range found.unknown {
 			unknown = append(unknown, &UnknownNameError{name, known})
 		}
@@ -76,9 +83,9 @@ type selection struct {
 	unknown   []string    // given names that select nothing, each once
 }
 
-// matchNames returns what names select. Except for globs, its cost grows with the number of
-// instances, not of names.
-func (s *Supervisor) matchNames(names []string) (found selection) {
+// match returns what names select. Except for globs, its cost grows with the number of instances,
+// not of names.
+func (e *selector) match(names []string) (found selection) {
 	w := nameMatcher{found: make(map[string]bool, len(names))}
 	for _, name := range names {
 		if _, twice := w.found[name]; twice {
@@ -91,7 +98,7 @@ func (s *Supervisor) matchNames(names []string) (found selection) {
 	}
 	var program *config.Program // of the previous instance; instances of a program are adjacent
 	all := false                // all instances of program are selected
-	for _, in := range s.instances {
+	for _, in := range e.registry.instances {
 		if in.program != program {
 			program, all = in.program, w.program(in.program)
 		}
@@ -104,7 +111,7 @@ func (s *Supervisor) matchNames(names []string) (found selection) {
 	if len(missed) == 0 {
 		return found
 	}
-	for _, p := range s.config.Programs {
+	for _, p := range e.config.active.Programs {
 		w.program(p) // finds programs without instances, too
 	}
 	found.unknown = w.missed(missed)
@@ -118,19 +125,35 @@ func (s *Supervisor) matchNames(names []string) (found selection) {
 
 // noInstancesText returns why the program or group of this name has no instances, and how to get
 // some.
-func (s *Supervisor) noInstancesText(name string) string {
-	if s.config.Program(name) == nil {
+func (e *selector) noInstancesText(name string) string {
+	if e.config.active.Program(name) == nil {
 		return "no program of this group has instances"
 	}
-	return "it has no instances: " + s.noReplicasReason(name) + "; see `superd ctl scale`"
+	return "it has no instances: " + e.replicas.noneReason(name) + "; see `superd ctl scale`"
 }
 
-// noReplicasReason returns why a program has no instances.
-func (s *Supervisor) noReplicasReason(program string) string {
-	if _, scaled := s.scales[program]; scaled {
-		return "scaled to 0 by " + fsm.By(fsm.ActorOperator).String()
+// noInstanceResults returns results for the selected names of programs and groups without
+// instances.
+func (e *selector) noInstanceResults(found selection) []CommandResult {
+	var outcomes []CommandResult
+	for _, name := range found.empty {
+		outcomes = append(outcomes, CommandResult{Name: name, State: fsm.Stopped, Message: e.noInstancesText(name)})
 	}
-	return "replicas is 0"
+	return outcomes
+}
+
+// programs returns the configured programs that a name, a group or a glob selects.
+func (e *selector) programs(name string) []*config.Program {
+	if p := e.config.active.Program(name); p != nil {
+		return []*config.Program{p}
+	}
+	var found []*config.Program
+	for _, p := range e.config.active.Programs {
+		if ok, err := path.Match(name, p.Name); ok && err == nil || slices.Contains(p.Groups, name) {
+			found = append(found, p)
+		}
+	}
+	return found
 }
 
 // A nameMatcher holds the given names and which of them select something.
@@ -179,13 +202,13 @@ func (w *nameMatcher) program(p *config.Program) bool {
 	return yes
 }
 
-// selectableNames returns all names that select something, some of them twice.
-func (s *Supervisor) selectableNames() []string {
+// known returns all names that select something, some of them twice.
+func (e *selector) known() []string {
 	var all []string
-	for _, p := range s.config.Programs {
+	for _, p := range e.config.active.Programs {
 		all = append(append(all, p.Name), p.Groups...)
 	}
-	for _, in := range s.instances {
+	for _, in := range e.registry.instances {
 		all = append(append(all, in.name, in.program.Name), in.program.Groups...)
 	}
 	return all

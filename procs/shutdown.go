@@ -15,9 +15,19 @@ import (
 // drainLimit bounds how long a shutdown waits for output that is still in the pipes.
 const drainLimit = 2 * time.Second
 
-// A shutdown lasts from the first request to the end of superd.
+// A shutdown stops all instances, ends unattributed processes, and waits for the last output. It
+// lasts from the first request to the end of superd.
 type shutdown struct {
-	why fsm.Reason
+	*platform
+	registry *registry
+	recorder *recorder
+	reaper   *reaper
+	saveSelf func() // queues superd's own record, which has the shutdown
+	saveEnd  func() // queues the last records
+	onEnd    func() // runs at the end; nil before the start
+
+	begun bool
+	why   fsm.Reason
 	// Time of the first request by a person; 0: a program has caused the shutdown
 	requestedAt        time.Duration
 	earlyRequestLogged bool // a second request came too early, and that was logged
@@ -34,6 +44,13 @@ type shutdown struct {
 	resumed   bool        // a predecessor has requested some instances to stop
 }
 
+// newShutdown returns a shutdown that has not begun.
+func newShutdown(p *platform, reg *registry, rec *recorder, re *reaper, saveSelf, saveEnd func()) *shutdown {
+	return &shutdown{
+		platform: p, registry: reg, recorder: rec, reaper: re, saveSelf: saveSelf, saveEnd: saveEnd,
+	}
+}
+
 // maxStopBatch bounds how many instances one turn requests to stop. Each of them is signalled in
 // that turn.
 const maxStopBatch = 128
@@ -46,23 +63,29 @@ const secondRequestAfter = time.Second
 // maxNamed bounds how many instances one message names.
 const maxNamed = 20
 
+// started reports whether superd has started. Before, a shutdown does not end.
+func (d *shutdown) started() bool { return d.onEnd != nil }
+
 // Shutdown stops every program and then superd, at a person's request. A second request,
 // secondRequestAfter or more after the first, kills all processes that are left.
-func (s *Supervisor) Shutdown(why string) {
-	now := max(s.loop.Now(), 1)
-	switch sd := s.shutdown; {
-	case sd == nil:
-		s.beginShutdown(fsm.ReasonShutdownRequested.With(why), now)
-	case sd.requestedAt == 0:
-		sd.requestedAt = now
-		s.saveSelf()
-		s.log.Info("already shutting down", "because", sd.why.String(), "request", why)
-	case sd.hurry:
-	case now-sd.requestedAt >= secondRequestAfter:
-		s.killRemaining(why)
-	case !sd.earlyRequestLogged:
-		sd.earlyRequestLogged = true
-		s.log.Info("request to shut down ignored: too soon after the first",
+func (s *Supervisor) Shutdown(why string) { s.shutdown.request(why) }
+
+// request is [Supervisor.Shutdown].
+func (d *shutdown) request(why string) {
+	now := max(d.loop.Now(), 1)
+	switch {
+	case !d.begun:
+		d.begin(fsm.ReasonShutdownRequested.With(why), now)
+	case d.requestedAt == 0:
+		d.requestedAt = now
+		d.saveSelf()
+		d.log.Info("already shutting down", "because", d.why.String(), "request", why)
+	case d.hurry:
+	case now-d.requestedAt >= secondRequestAfter:
+		d.killRemaining(why)
+	case !d.earlyRequestLogged:
+		d.earlyRequestLogged = true
+		d.log.Info("request to shut down ignored: too soon after the first",
 			"because", why, "after", secondRequestAfter)
 	}
 }
@@ -71,28 +94,29 @@ func (s *Supervisor) Shutdown(why string) {
 // after which a successor resumes the shutdown, or with the error. recorded is called once, on any
 // goroutine, perhaps before RequestShutdown returns.
 func (s *Supervisor) RequestShutdown(why string, recorded func(unrecorded error)) {
-	s.Shutdown(why)
-	s.writeEvents()           // events that precede the journal's state are not recorded again
-	s.journal.Flush(recorded) // not through the loop, which may end first
+	s.shutdown.request(why)
+	// First: events that precede the journal's state are not recorded again
+	s.recorder.writeEvents()
+	s.recorder.journal.Flush(recorded) // not through the loop, which may end first
 }
 
-// beginShutdown stops all programs. requestedAt is when a person requested that; 0: no person did.
-func (s *Supervisor) beginShutdown(why fsm.Reason, requestedAt time.Duration) {
-	s.shutdown = &shutdown{why: why, requestedAt: requestedAt}
-	s.saveSelf()
-	s.log.Info("shutting down", "because", why.String())
-	s.record(because(eventlog.Event{Kind: eventlog.Shutdown}, why))
-	s.Write() // Before any signal is sent: a successor must not restart the programs
-	s.notify.Stopping()
-	s.requestAllStops()
+// begin stops all programs. requestedAt is when a person requested that; 0: no person did.
+func (d *shutdown) begin(why fsm.Reason, requestedAt time.Duration) {
+	d.begun, d.why, d.requestedAt = true, why, requestedAt
+	d.saveSelf()
+	d.log.Info("shutting down", "because", why.String())
+	d.recorder.record(because(eventlog.Event{Kind: eventlog.Shutdown}, why))
+	d.recorder.write() // Before any signal is sent: a successor must not restart the programs
+	d.options.Notify.Stopping()
+	d.requestAllStops()
 }
 
 // killRemaining ends the stop time-outs of a shutdown, and logs which instances it kills.
-func (s *Supervisor) killRemaining(why string) {
-	s.shutdown.hurry = true
-	s.saveSelf()
+func (d *shutdown) killRemaining(why string) {
+	d.hurry = true
+	d.saveSelf()
 	var names []string
-	for _, in := range s.instances {
+	for _, in := range d.registry.instances {
 		if in.run != nil {
 			names = append(names, in.name)
 		}
@@ -101,81 +125,88 @@ func (s *Supervisor) killRemaining(why string) {
 		names = append(names[:maxNamed], fmt.Sprintf("and %d more", more))
 	}
 	killed := strings.Join(names, ", ")
-	s.log.Warn("shutting down at once", "because", why, "killed_early", killed)
-	s.record(because(eventlog.Event{Kind: eventlog.Shutdown},
+	d.log.Warn("shutting down at once", "because", why, "killed_early", killed)
+	d.recorder.record(because(eventlog.Event{Kind: eventlog.Shutdown},
 		fsm.ReasonShutdownHurried.With(why+"; killed early: "+killed)))
-	s.Write()
-	for _, in := range s.instances {
+	d.recorder.write()
+	for _, in := range d.registry.instances {
 		in.hurry()
 	}
-	if e := s.shutdown.eviction; e != nil {
+	if e := d.eviction; e != nil {
 		e.kill()
 	}
 }
 
+// resume resumes a shutdown of the predecessor, or begins one that was requested before Start.
+func (d *shutdown) resume() {
+	d.options.Notify.Stopping()
+	d.resumed = true
+	d.requestAllStops()
+}
+
 // requestAllStops requests every instance to stop. It does so at once for instances with
 // dependencies: their order is known only when all of them are wanted down.
-func (s *Supervisor) requestAllStops() {
-	underWay := s.requestingStops()
+func (d *shutdown) requestAllStops() {
+	underWay := d.requestingStops()
 	var deferred []*instance
-	for _, in := range slices.Clone(s.instances) {
+	for _, in := range slices.Clone(d.registry.instances) {
 		if in.hasEdges() {
 			in.stopForShutdown()
 		} else {
 			deferred = append(deferred, in)
 		}
 	}
-	s.shutdown.stopQueue = deferred
-	s.ScheduleReap() // masks SIGCHLD, as many children are about to exit
+	d.stopQueue = deferred
+	d.reaper.schedule() // masks SIGCHLD, as many children are about to exit
 	if !underWay {
-		s.requestStops()
+		d.requestStops()
 	}
 }
 
 // requestStops requests a batch of the queued instances to stop; the others follow in later turns
 // and continue until then. If this supervisor is killed, its successor continues, since the journal
 // has the shutdown.
-func (s *Supervisor) requestStops() {
-	all := s.shutdown.stopQueue
-	batch := all[:min(len(all), cmp.Or(s.options.stopBatch, maxStopBatch))]
-	s.shutdown.stopQueue = all[len(batch):]
+func (d *shutdown) requestStops() {
+	all := d.stopQueue
+	batch := all[:min(len(all), cmp.Or(d.options.stopBatch, maxStopBatch))]
+	d.stopQueue = all[len(batch):]
 	for _, in := range batch {
 		if !in.scope.Closed() {
 			in.stopForShutdown()
 		}
 	}
-	if len(s.shutdown.stopQueue) > 0 {
-		s.scope.Post(s.requestStops)
+	if len(d.stopQueue) > 0 {
+		d.scope.Post(d.requestStops)
 		return
 	}
-	s.ScheduleReap() // an earlier reaping may have stopped at a child of one of these
-	s.continueShutdown()
+	d.reaper.schedule() // an earlier reaping may have stopped at a child of one of these
+	d.proceed()
 }
 
 // requestingStops reports whether some instances are not requested to stop yet. Until then, exits
 // are not handled: the sooner the others get their signals, the more of them end together. When all
 // have ended, leftover processes need no look-up for each.
-func (s *Supervisor) requestingStops() bool {
-	return s.shutdown != nil && len(s.shutdown.stopQueue) > 0
+func (d *shutdown) requestingStops() bool {
+	return len(d.stopQueue) > 0
 }
 
 // removeSoon removes the cgroup and the FIFOs of an instance at rest without processes. It batches
 // the instances of one turn: to wake a worker for each of a thousand takes as long as the removal.
 // Output in a FIFO needs no name: it stays while superd or the keeper has the FIFO open.
-func (s *Supervisor) removeSoon(in *instance) {
-	if s.shutdown.pendingRemovals = append(s.shutdown.pendingRemovals, in); len(s.shutdown.pendingRemovals) > 1 {
+func (d *shutdown) removeSoon(in *instance) {
+	if d.pendingRemovals = append(d.pendingRemovals, in); len(d.pendingRemovals) > 1 {
 		return
 	}
-	s.scope.Post(func() {
+	d.scope.Post(func() {
 		var names []string
-		for _, in := range s.shutdown.pendingRemovals {
+		for _, in := range d.pendingRemovals {
 			in.tree.Remove()
 			for _, which := range streamsOf(in.program) {
-				names = append(names, s.fifoPath(in.name, which))
+				names = append(names, d.fifoPath(in.name, which))
 			}
 		}
-		s.shutdown.pendingRemovals = nil
-		s.host.RemoveNames(names)
+		d.pendingRemovals = nil
+		d.host.RemoveNames(names)
 	})
 }
 
@@ -194,8 +225,6 @@ func (in *instance) stopForShutdown() {
 	}
 }
 
-func (s *Supervisor) inHurry() bool { return s.shutdown != nil && s.shutdown.hurry }
-
 // hurry ends the time-out of a stop, a teardown or a hook.
 func (in *instance) hurry() {
 	switch r := in.run; {
@@ -210,47 +239,47 @@ func (in *instance) hurry() {
 	}
 }
 
-// continueShutdown ends superd when all instances are at rest or have an unkillable process.
-func (s *Supervisor) continueShutdown() {
-	if s.shutdown == nil || s.requestingStops() || s.shutdown.draining || s.onEnd == nil {
+// proceed ends superd when all instances are at rest or have an unkillable process.
+func (d *shutdown) proceed() {
+	if !d.begun || d.requestingStops() || d.draining || !d.started() {
 		return
 	}
-	if s.counts[fsm.Stopped]+s.counts[fsm.Exited]+s.counts[fsm.Failed]+s.unkillable < len(s.instances) {
+	if d.registry.atRest()+d.registry.unkillable < len(d.registry.instances) {
 		return
 	}
-	s.shutdown.draining = true
-	s.evict(s.drainAll)
+	d.draining = true
+	d.evict(d.drainAll)
 }
 
 // drainAll ends superd when the last output is written, or after drainLimit.
-func (s *Supervisor) drainAll() {
+func (d *shutdown) drainAll() {
 	waiting := map[*instance]struct{}{nil: {}}
 	ended := false
 	drained := func(in *instance) {
-		if delete(waiting, in); len(waiting) == 0 && !ended && !s.scope.Closed() {
+		if delete(waiting, in); len(waiting) == 0 && !ended && !d.scope.Closed() {
 			ended = true
-			s.end()
+			d.end()
 		}
 	}
-	s.scope.After(drainLimit, func() {
+	d.scope.After(drainLimit, func() {
 		if ended {
 			return
 		}
 		ended = true
-		for _, in := range s.instances {
+		for _, in := range d.registry.instances {
 			if _, waits := waiting[in]; waits {
-				s.log.Warn("output not written: "+in.unresponsiveSink(), "instance", in.name, "waited", drainLimit)
+				d.log.Warn("output not written: "+in.unresponsiveSink(), "instance", in.name, "waited", drainLimit)
 			}
 		}
-		s.end()
+		d.end()
 	})
-	for _, in := range s.instances {
+	for _, in := range d.registry.instances {
 		// Closing the collector reports output that is lost
 		if !in.collector.DrainedOrFailed(func(error) { drained(in) }) {
 			waiting[in] = struct{}{}
 		}
 	}
-	s.scope.Post(func() { drained(nil) })
+	d.scope.Post(func() { drained(nil) })
 }
 
 // unresponsiveSink returns which receiver does not take the output.
@@ -267,16 +296,16 @@ func (in *instance) unresponsiveSink() string {
 	}
 }
 
-func (s *Supervisor) end() {
-	for _, in := range s.instances {
+func (d *shutdown) end() {
+	for _, in := range d.registry.instances {
 		if in.unkillable != "" {
-			s.log.Error("process left behind", "instance", in.name, "reason", in.unkillable)
+			d.log.Error("process left behind", "instance", in.name, "reason", in.unkillable)
 		}
 	}
-	s.log.Info("shut down", "because", s.shutdown.why.String())
-	e := eventlog.Event{Kind: eventlog.Superd, State: eventlog.Ended, Pid: s.options.Pid}
-	s.record(because(e, s.shutdown.why))
-	s.onEnd() // Before saveEnd: with an empty journal a successor would start all programs
-	s.saveEnd()
-	s.Write() // now, since the loop ends
+	d.log.Info("shut down", "because", d.why.String())
+	e := eventlog.Event{Kind: eventlog.Superd, State: eventlog.Ended, Pid: d.options.Pid}
+	d.recorder.record(because(e, d.why))
+	d.onEnd() // Before saveEnd: with an empty journal a successor would start all programs
+	d.saveEnd()
+	d.recorder.write() // now, since the loop ends
 }

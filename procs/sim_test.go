@@ -145,7 +145,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	h.kernel.keeper = h.kernel.chance(0.5)
 	h.checksMayHang, h.commandsMayFail = h.kernel.mix.checkHangs > 0, h.kernel.mix.affectsCommands()
 	h.kernel.isRunning = func(instance string) bool {
-		in := h.sup.byName[instance]
+		in := h.sup.registry.byName[instance]
 		return in != nil && in.machine.State() == fsm.Running
 	}
 	h.kernel.reportExit = func(e host.StoredExit) {
@@ -280,13 +280,13 @@ func (h *history) run() (err error) {
 			err = h.err
 		}
 	}()
-	for _, p := range h.sup.config.Programs {
+	for _, p := range h.sup.config.active.Programs {
 		for _, name := range p.Instances() {
 			h.models[name] = &model{wantUp: p.Autostart}
 		}
 	}
 	if h.defect.beforeStart != nil {
-		for _, in := range h.sup.instances {
+		for _, in := range h.sup.registry.instances {
 			h.defect.beforeStart(in)
 		}
 	}
@@ -351,7 +351,7 @@ func (h *history) run() (err error) {
 // changePending reports whether a start, a teardown or the report of an exit is under way.
 func (h *history) changePending() bool {
 	justEnded := func(z *simProcess) bool { return h.v.Now()-h.kernel.endedAt[z.pid] < time.Second }
-	return h.sup.counts[fsm.Spawning]+h.sup.counts[fsm.TearingDown]+h.kernel.forks > 0 || slices.ContainsFunc(h.kernel.zombies, justEnded)
+	return h.sup.registry.counts[fsm.Spawning]+h.sup.registry.counts[fsm.TearingDown]+h.kernel.forks > 0 || slices.ContainsFunc(h.kernel.zombies, justEnded)
 }
 
 // runUntilHookEnds runs the history until a hook has ended, but at most 10 seconds. superd does not
@@ -369,7 +369,7 @@ func (h *history) runUntilHookEnds() {
 func (h *history) runUntilStarting() {
 	late := false
 	h.v.Root().After(time.Minute, func() { late = true })
-	for !late && h.sup.counts[fsm.Starting] == 0 && h.err == nil && h.v.Step() {
+	for !late && h.sup.registry.counts[fsm.Starting] == 0 && h.err == nil && h.v.Step() {
 		h.steps++
 		h.check()
 	}

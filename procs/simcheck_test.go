@@ -62,8 +62,8 @@ func (h *history) check() {
 	h.observeShutdown()
 	h.graph.refresh(h)
 	h.graph.checked = true
-	for i := 0; i < len(h.sup.instances); i++ {
-		in := h.sup.instances[i]
+	for i := 0; i < len(h.sup.registry.instances); i++ {
+		in := h.sup.registry.instances[i]
 		if i == len(h.observed) {
 			h.observed = append(h.observed, observedInstance{})
 		}
@@ -145,7 +145,7 @@ func (h *history) checkState(in *instance, w *observedInstance) {
 
 // stopNotRequested reports whether a shutdown under way has not requested the instance to stop yet.
 func (h *history) stopNotRequested(in *instance) bool {
-	return h.sup.requestingStops() && slices.Contains(h.sup.shutdown.stopQueue, in)
+	return h.sup.shutdown.requestingStops() && slices.Contains(h.sup.shutdown.stopQueue, in)
 }
 
 // checkSlowRetry checks that a failed instance is retried exactly if the active configuration says
@@ -338,7 +338,7 @@ func (h *history) checkWaiters(in *instance) {
 
 // checkRest checks what must hold long after the last fault.
 func (h *history) checkRest() {
-	for _, in := range h.sup.instances {
+	for _, in := range h.sup.registry.instances {
 		if in.isOneShot() && in.machine.State() == fsm.Running || in.machine.State() == fsm.Waiting && in.isComing() {
 			h.pending -= len(in.waiters) // these wait for an end that does not come here
 		}
@@ -346,12 +346,12 @@ func (h *history) checkRest() {
 	if h.pending > 0 {
 		h.fail("%d commands were never answered", h.pending)
 	}
-	if begun := h.sup.shutdown != nil; begun != h.ended {
+	if begun := h.sup.shutdown.begun; begun != h.ended {
 		h.fail("shutdown: begun %v, complete %v", begun, h.ended)
 	}
-	for _, p := range h.sup.config.Programs {
+	for _, p := range h.sup.config.active.Programs {
 		for _, name := range h.instanceNames(p) {
-			if h.sup.byName[name] == nil && h.sup.shutdown == nil {
+			if h.sup.registry.byName[name] == nil && !h.sup.shutdown.begun {
 				h.fail("%s is missing", name)
 			}
 		}
@@ -362,14 +362,14 @@ func (h *history) checkRest() {
 			living++
 		}
 	}
-	for _, in := range h.sup.instances {
+	for _, in := range h.sup.registry.instances {
 		m, p := &in.machine, in.program
-		if definition := h.sup.config.Program(p.Name); definition != nil {
+		if definition := h.sup.config.active.Program(p.Name); definition != nil {
 			p = definition // of the active configuration
 		}
 		main, others := h.kernel.countLiving(in.name)
 		mains += main
-		if definition := h.sup.config.Program(p.Name); in.run != nil && definition != nil && h.kernel.definitions[in.run.invocationID] != nil {
+		if definition := h.sup.config.active.Program(p.Name); in.run != nil && definition != nil && h.kernel.definitions[in.run.invocationID] != nil {
 			// A program with a schedule continues its run; the next run has the new
 			// definition.
 			if c := config.CompareProgram(h.kernel.definitions[in.run.invocationID], definition); c.Restarts() && !definition.Scheduled() {
@@ -381,7 +381,7 @@ func (h *history) checkRest() {
 		case in.membership.Leaves():
 			h.fail("%s was removed and still exists: %s", in.name, m.State())
 		// A shutdown ignores reloads
-		case h.sup.shutdown == nil && !h.belongs(in):
+		case !h.sup.shutdown.begun && !h.belongs(in):
 			h.fail("%s exists, beyond the replicas of its program", in.name)
 		case !m.Desired().Up && (main > 0 || !m.State().AtRest()):
 			h.fail("%s should be down: %s with %d processes", in.name, m.State(), main)
@@ -404,7 +404,7 @@ func (h *history) checkRest() {
 		h.fail("%d processes were started, %d reaped, %d are alive", k.spawned, k.reaped, living)
 	}
 	checks := 0
-	for _, in := range h.sup.instances {
+	for _, in := range h.sup.registry.instances {
 		if in.probing() && in.execProbe.check != nil && in.execProbe.check.process != nil {
 			checks++
 		}
@@ -416,6 +416,6 @@ func (h *history) checkRest() {
 
 // belongs reports whether the configuration has the instance.
 func (h *history) belongs(in *instance) bool {
-	p := h.sup.config.Program(in.program.Name)
+	p := h.sup.config.active.Program(in.program.Name)
 	return p != nil && slices.Contains(h.instanceNames(p), in.name)
 }

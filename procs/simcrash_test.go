@@ -77,14 +77,14 @@ func (h *history) crash() {
 	}
 	resumed := h.kernel.chance(0.7)
 	before := map[string]beforeCrash{}
-	for _, in := range h.sup.instances {
+	for _, in := range h.sup.registry.instances {
 		before[in.name] = in.beforeCrash()
 		// The messages are read, though the journal is full and does not have their effects
 		if in.run != nil && h.journal.failedKeys[instanceKey(in.name)] {
 			h.kernel.socketOf(in.run.invocationID).lost = true
 		}
 	}
-	shuttingDown := h.sup.shutdown != nil
+	shuttingDown := h.sup.shutdown.begun
 	state, pending := h.journal.end()
 	h.logf("--- superd is killed; its successor resumes: %v; not written: %v", resumed, sortedKeys(pending))
 	h.sup.scope.Close()
@@ -144,11 +144,11 @@ func (h *history) crash() {
 		h.fail("adopt: %v", err)
 		return
 	}
-	reload := pending[superdKey] && h.sup.configBefore != 0
+	reload := pending[superdKey] && h.sup.config.before != 0
 	for key := range pending {
 		reload = reload || strings.HasPrefix(key, "config/") || strings.HasPrefix(key, scalePrefix)
 	}
-	for _, in := range h.sup.instances {
+	for _, in := range h.sup.registry.instances {
 		was, ok := before[in.name]
 		if r := in.run; r != nil && h.kernel.mains[r.invocationID] != nil {
 			h.kernel.mains[r.invocationID].began = r.startedAt
@@ -159,19 +159,19 @@ func (h *history) crash() {
 		}
 	}
 	h.checkScales(reload)
-	inForce := h.sup.config
+	inForce := h.sup.config.active
 	h.sup.Start(func() { h.ended = true })
 	h.adopting = false
-	if h.sup.config != inForce {
+	if h.sup.config.active != inForce {
 		h.reloadedAt = h.v.Now()
 	}
-	if reload || h.sup.config != inForce {
+	if reload || h.sup.config.active != inForce {
 		clear(h.scales)
-		for name, scaled := range h.sup.scales {
+		for name, scaled := range h.sup.replicas.scales {
 			h.scales[name] = scaled.Replicas
 		}
 	}
-	h.resyncModels(before, pending, reload || shuttingDown || h.sup.config != inForce)
+	h.resyncModels(before, pending, reload || shuttingDown || h.sup.config.active != inForce)
 	h.check()
 }
 
@@ -186,13 +186,13 @@ func (h *history) runWithoutSuperd(d time.Duration) {
 
 // checkScales checks that the operator's scales survive, if they were written.
 func (h *history) checkScales(lost bool) {
-	for name, scaled := range h.sup.scales {
+	for name, scaled := range h.sup.replicas.scales {
 		if n, ok := h.scales[name]; !lost && (!ok || n != scaled.Replicas) {
 			h.fail("%s is scaled to %d, it was scaled to %d", name, scaled.Replicas, n)
 		}
 	}
 	for name := range h.scales {
-		if _, ok := h.sup.scales[name]; !ok && !lost {
+		if _, ok := h.sup.replicas.scales[name]; !ok && !lost {
 			h.fail("the scale of %s is lost", name)
 		}
 	}
@@ -259,12 +259,12 @@ func recordedOf(in *instance, m *fsm.Machine) string {
 // unwritten change led to, so it takes that from the new superd.
 func (h *history) resyncModels(before map[string]beforeCrash, pending map[string]bool, all bool) {
 	p := &h.policy
-	if h.sup.shutdown == nil {
+	if !h.sup.shutdown.begun {
 		*p = policyModel{begun: p.begun}
 	}
 	p.restSince = 0
-	p.begun = p.begun && (h.sup.anyStarted || !pending[superdKey])
-	for _, in := range h.sup.instances {
+	p.begun = p.begun && (h.sup.exitPolicy.begun || !pending[superdKey])
+	for _, in := range h.sup.registry.instances {
 		if h.models[in.name] == nil {
 			h.models[in.name] = &model{}
 		}
@@ -273,7 +273,7 @@ func (h *history) resyncModels(before map[string]beforeCrash, pending map[string
 		lost := all || pending[instanceKey(in.name)] || !known || in.membership.Leaves()
 		model.graph = graphModel{stoppedByOperator: in.desired().By.Is(fsm.ActorOperator) && !in.desired().Up, by: in.machine.Desired().By}
 		if lost {
-			model.wantUp, model.since = in.desired().Up && h.sup.shutdown == nil, h.v.Now()
+			model.wantUp, model.since = in.desired().Up && !h.sup.shutdown.begun, h.v.Now()
 			model.retries, model.startLimitHit = in.machine.RestartAttempts(), in.machine.StartLimitHit()
 			model.failures = slices.Clone(in.machine.Failures())
 			model.outcomeUncertain = in.machine.State() == fsm.TearingDown
@@ -293,7 +293,7 @@ func (h *history) resyncModels(before map[string]beforeCrash, pending map[string
 		}
 		model.excusedAt, model.justifiedAt, model.reportJustified = h.v.Now(), h.v.Now(), true
 		h.resyncSchedule(in, model, !lost)
-		if h.sup.shutdown == nil && in.staysDown() {
+		if !h.sup.shutdown.begun && in.staysDown() {
 			h.recordExitDecision(in, model)
 		}
 	}

@@ -79,19 +79,19 @@ var defects = []defect{
 		}
 	}},
 	{name: "the exit status of a failed essential program is lost", eachTurn: func(in *instance) {
-		if in.sup.endDecided {
-			in.sup.exitStatus = 0
+		if in.sup.exitPolicy.decided {
+			in.sup.exitPolicy.status = 0
 		}
 	}},
 	{name: "a command is not answered when the program is unkillable", onUnkillable: func(h *history, instance string) {
-		in := h.sup.byName[instance]
+		in := h.sup.registry.byName[instance]
 		waiters := in.waiters
 		in.waiters = nil
 		h.v.Post(func() { in.waiters = append(waiters, in.waiters...) })
 	}},
 	{name: "a command is answered before it is in the journal", answersUnsaved: true},
 	{name: "a command that can't be recorded is answered as if it were", ignoresWriteErrors: true},
-	{name: "a record is never written", eachTurn: func(in *instance) { in.sup.writing.Stop() }},
+	{name: "a record is never written", eachTurn: func(in *instance) { in.sup.recorder.timer.Stop() }},
 	{name: "a start is not recorded", noStartRecords: true},
 	{name: "unrecorded starts are not searched for", noSearch: true},
 	{name: "a process is adopted by its pid alone", adoptsByPid: true},
@@ -136,7 +136,7 @@ var defects = []defect{
 	{name: "a stop does not wait for dependents", rules: func(r *fsm.Table) { r[fsm.Running][fsm.DeferStop] = fsm.To(fsm.Stopping, fsm.SignalStop, fsm.ArmStop) }},
 	{name: "a pending stop is never carried out", rules: func(r *fsm.Table) { r[fsm.StopPending][fsm.Restart] = fsm.To(fsm.StopPending) }},
 	{name: "a wait after backoff keeps the timer", rules: func(r *fsm.Table) { r[fsm.Backoff][fsm.Wait] = fsm.To(fsm.Waiting) }},
-	{name: "a change is not propagated to dependents", eachTurn: func(in *instance) { in.sup.reconcileQueue, in.enqueued = nil, false }},
+	{name: "a change is not propagated to dependents", eachTurn: func(in *instance) { in.sup.reconciler.queue, in.enqueued = nil, false }},
 	{name: "requirements that are down are not counted", eachTurn: withRequirements(func(required, _ []int32, _ *int32) { required[deps.Down] = 0 })},
 	{name: "a wait is not recovered", recovery: everyInstance(func(_ *history, v *savedInstance) {
 		if v.State == fsm.Waiting.Name() {
@@ -188,7 +188,7 @@ var defects = []defect{
 		}
 	}},
 	{name: "a change that needs a restart is not applied", reload: everyChange(config.RestartNeeded, func(h *history, c *config.Change) {
-		c.Program = altered(c.Program, func(p *config.Program) { p.Environment = h.sup.config.Program(c.Name).Environment })
+		c.Program = altered(c.Program, func(p *config.Program) { p.Environment = h.sup.config.active.Program(c.Name).Environment })
 	})},
 	{name: "a change that applies live restarts the program", reload: everyChange(config.AppliedLive, func(_ *history, c *config.Change) {
 		c.Program = altered(c.Program, func(p *config.Program) { p.Environment = map[string]string{"N": "another"} })
@@ -196,7 +196,7 @@ var defects = []defect{
 	{name: "a removed program stays", reload: everyChange(config.ProgramRemoved, func(_ *history, c *config.Change) { c.Kind = config.Unchanged })},
 	{name: "an added program is not created", reload: everyChange(config.ProgramAdded, func(_ *history, c *config.Change) { c.Kind = config.Unchanged })},
 	{name: "a changed restart policy is ignored", reload: everyChange(config.AppliedLive, func(h *history, c *config.Change) {
-		c.Program = altered(c.Program, func(p *config.Program) { p.Restart = h.sup.config.Program(c.Name).Restart })
+		c.Program = altered(c.Program, func(p *config.Program) { p.Restart = h.sup.config.active.Program(c.Name).Restart })
 	})},
 	{name: "the operator's scale is not recovered", recovery: func(_ *history, r *Snapshot) { clear(r.scales) }},
 	{name: "on-failure restarts after success", program: func(p *config.Program) { p.Restart = config.RestartAlways }},

@@ -109,8 +109,8 @@ type simGraph struct {
 // refresh clears the cache if the configuration, the scales or the instances have changed.
 func (g *simGraph) refresh(h *history) {
 	same := len(g.scales) == len(h.scales) && (len(h.scales) == 0 || maps.Equal(g.scales, h.scales))
-	if g.config != h.sup.config || !same || !slices.Equal(g.instances, h.sup.instances) {
-		*g = simGraph{h.sup.config, maps.Clone(h.scales), slices.Clone(h.sup.instances), map[*instance][2][][]*instance{}, g.number + 1, false}
+	if g.config != h.sup.config.active || !same || !slices.Equal(g.instances, h.sup.registry.instances) {
+		*g = simGraph{h.sup.config.active, maps.Clone(h.scales), slices.Clone(h.sup.registry.instances), map[*instance][2][][]*instance{}, g.number + 1, false}
 	}
 }
 
@@ -130,7 +130,7 @@ func (h *history) dependencies(in *instance) (requires, after [][]*instance) {
 
 // computeDependencies returns the result of dependencies, without the cache.
 func (h *history) computeDependencies(in *instance) (requires, after [][]*instance) {
-	definition := h.sup.config.Program(in.program.Name)
+	definition := h.sup.config.active.Program(in.program.Name)
 	if definition == nil {
 		definition = in.program
 	}
@@ -146,8 +146,8 @@ func (h *history) computeDependencies(in *instance) (requires, after [][]*instan
 // countedInstances returns the instances of a program that count for dependents: those that are not
 // being removed by a smaller number of replicas.
 func (h *history) countedInstances(program string) []*instance {
-	all := slices.Clone(h.sup.instancesOf(program))
-	if h.sup.config.Program(program) == nil {
+	all := slices.Clone(h.sup.registry.of(program))
+	if h.sup.config.active.Program(program) == nil {
 		return all
 	}
 	return slices.DeleteFunc(all, func(in *instance) bool { return !h.belongs(in) })
@@ -199,7 +199,7 @@ func contains(all [][]*instance, in *instance) bool {
 
 // dependents returns the live instances that have to be down before in.
 func (h *history) dependents(in *instance) (all []*instance) {
-	for _, other := range h.sup.instances {
+	for _, other := range h.sup.registry.instances {
 		requires, after := h.dependencies(other)
 		if isAlive(other) && (contains(requires, in) || contains(after, in) && h.isStopping(other)) {
 			all = append(all, other)
@@ -211,7 +211,7 @@ func (h *history) dependents(in *instance) (all []*instance) {
 // checkStart checks that an instance does not start before its dependencies are ready. It is called
 // at the first spawn of each run.
 func (h *history) checkStart(run string, name string) {
-	in := h.sup.byName[name]
+	in := h.sup.registry.byName[name]
 	if h.spawnedRuns[run] || in == nil {
 		return
 	}
@@ -231,13 +231,13 @@ func (h *history) checkStart(run string, name string) {
 // unreconciledOrderings returns the instances before in that are wanted up and that superd has not
 // reconciled yet.
 func (h *history) unreconciledOrderings(in *instance) (names []string) {
-	definition := h.sup.config.Program(in.program.Name)
+	definition := h.sup.config.active.Program(in.program.Name)
 	if definition == nil || h.adopting {
 		return nil
 	}
 	for _, program := range definition.After {
-		for _, name := range h.instanceNames(h.sup.config.Program(program)) {
-			model, other := h.models[name], h.sup.byName[name]
+		for _, name := range h.instanceNames(h.sup.config.active.Program(program)) {
+			model, other := h.models[name], h.sup.registry.byName[name]
 			if model != nil && model.wantUp && (other == nil || !other.membership.Leaves() && other.machine.State() == fsm.Stopped) {
 				names = append(names, name)
 			}
@@ -281,7 +281,7 @@ func (h *history) checkGraph(in *instance, w *observedInstance) {
 		occupied := func(other *instance) bool {
 			return other.membership.Leaves() && programOf(other.name) == programOf(in.name) && numbered(other.name) != numbered(in.name)
 		}
-		free := !slices.ContainsFunc(h.sup.instances, occupied) && !slices.ContainsFunc(requires, notAllUp) && !slices.ContainsFunc(after, anyComing)
+		free := !slices.ContainsFunc(h.sup.registry.instances, occupied) && !slices.ContainsFunc(requires, notAllUp) && !slices.ContainsFunc(after, anyComing)
 		// During a shutdown nothing starts: such an instance waits for its stop
 		idle = free && !m.AwaitsSchedule() && (!m.RestartPending() || len(h.dependents(in)) == 0) && !h.stopNotRequested(in)
 	}
@@ -293,12 +293,12 @@ func (h *history) checkGraph(in *instance, w *observedInstance) {
 // checkStop checks that an instance is not stopped before its dependents and, in a shutdown, not
 // before the instances ordered after it.
 func (h *history) checkStop(in *instance, before fsm.State) {
-	if h.sup.inHurry() {
+	if h.sup.shutdown.hurry {
 		return
 	}
 	// A stop in this turn may have preceded the shutdown
-	ordered := h.sup.shutdown != nil && (before != fsm.StopPending || h.policy.shutdownTurn != h.v.Turns())
-	for _, other := range h.sup.instances {
+	ordered := h.sup.shutdown.begun && (before != fsm.StopPending || h.policy.shutdownTurn != h.v.Turns())
+	for _, other := range h.sup.registry.instances {
 		requires, after := h.dependencies(other)
 		first := contains(requires, in) || ordered && contains(after, in)
 		if first && isAlive(other) && h.models[other.name].graph.turnsKillable != 1 {
@@ -313,7 +313,7 @@ func (h *history) allowStartForDependent(in *instance) {
 	if was := h.models[in.name].graph; in.machine.Desired().By.For == "" || was.stoppedByOperator {
 		return
 	}
-	for _, other := range h.sup.instances {
+	for _, other := range h.sup.registry.instances {
 		if requires, _ := h.dependencies(other); other.machine.Desired().Up && contains(requires, in) {
 			h.want(in.name, true)
 			return

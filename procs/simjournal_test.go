@@ -247,7 +247,7 @@ func (j *simJournal) queued(key string) bool {
 
 // checkReply checks that the desired state is written when the operator gets the answer.
 func (j *simJournal) checkReply(name string, up bool) {
-	in := j.h.sup.byName[name]
+	in := j.h.sup.registry.byName[name]
 	if in == nil || in.membership.Leaves() || in.machine.Desired() != (fsm.Target{Up: up, By: fsm.By(fsm.ActorOperator)}) {
 		return // the desired state has changed since
 	}

@@ -46,8 +46,8 @@ func runWithLostRecords(seed uint64, d defect) (err error) {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	for range 1 + rng.IntN(6) {
 		h.v.RunFor(h.kernel.upTo(20 * time.Second))
-		if len(h.sup.instances) > 0 {
-			in := h.sup.instances[rng.IntN(len(h.sup.instances))]
+		if len(h.sup.registry.instances) > 0 {
+			in := h.sup.registry.instances[rng.IntN(len(h.sup.registry.instances))]
 			op := []Op{OpStart, OpStop, OpRestart}[rng.IntN(3)]
 			if _, err := h.sup.Command(op, []string{in.name}, false, func([]CommandResult) {}); err != nil {
 				return err

@@ -158,7 +158,7 @@ func newRunning(program *config.Program, keeper bool) (*history, *instance) {
 	h.sup = New(h.options())
 	h.sup.Start(func() {})
 	h.v.RunFor(time.Second)
-	return h, h.sup.byName[program.Name]
+	return h, h.sup.registry.byName[program.Name]
 }
 
 // TestMainProcessChangesDuringStop: a process that becomes the main process during the stop gets
@@ -283,7 +283,7 @@ func TestUnwatchedProcessIsReportedUnkillable(t *testing.T) {
 	h.sup = New(h.options())
 	h.sup.Start(func() {})
 	h.v.RunFor(500 * time.Millisecond) // less than the time until superd first polls it
-	in := h.sup.byName["web"]
+	in := h.sup.registry.byName["web"]
 	main := h.kernel.mains[in.run.invocationID]
 	main.ignoresStop, main.unkillable = true, true
 	h.journal.stalled = true

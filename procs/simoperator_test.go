@@ -25,8 +25,8 @@ func (h *history) want(name string, up bool) {
 // command draws one command of the operator.
 func (h *history) command() {
 	switch draw := h.rng.IntN(10); {
-	case len(h.sup.instances) == 0 || draw == 9:
-		if h.sup.shutdown == nil {
+	case len(h.sup.registry.instances) == 0 || draw == 9:
+		if !h.sup.shutdown.begun {
 			h.reload()
 		}
 		return
@@ -34,12 +34,12 @@ func (h *history) command() {
 		h.scale()
 		return
 	}
-	name := h.sup.instances[h.rng.IntN(len(h.sup.instances))].name
+	name := h.sup.registry.instances[h.rng.IntN(len(h.sup.registry.instances))].name
 	op := []Op{OpStart, OpStop, OpRestart}[h.rng.IntN(3)]
 	h.logf("%s %s", op, name)
-	selected, _ := h.sup.selectInstances([]string{name})
+	selected, _ := h.sup.selector.instances([]string{name})
 	for _, in := range selected {
-		if op == OpStop || h.sup.refusal(op, in) == "" {
+		if op == OpStop || in.refusal(op) == "" {
 			h.want(in.name, op != OpStop)
 			if op != OpStop && !in.membership.Leaves() {
 				h.resetRequirements(in)
@@ -68,14 +68,14 @@ func (h *history) command() {
 
 // scale draws another number of replicas for a program.
 func (h *history) scale() {
-	programs := h.sup.config.Programs
-	if len(programs) == 0 || h.sup.shutdown != nil {
+	programs := h.sup.config.active.Programs
+	if len(programs) == 0 || h.sup.shutdown.begun {
 		return
 	}
 	p := programs[h.rng.IntN(len(programs))]
 	n := h.rng.IntN(4)
 	h.logf("scale %s=%d", p.Name, n)
-	before, desired := h.instanceNames(p), h.sup.desiredFor(p.Name)
+	before, desired := h.instanceNames(p), h.sup.replicas.desiredFor(p.Name)
 	if len(before) == 0 {
 		desired = &fsm.Target{Up: true, By: fsm.By(fsm.ActorOperator)}
 	}
@@ -91,7 +91,7 @@ func (h *history) scale() {
 	if _, err := h.sup.Scale([]Scaling{{p.Name, n}}, true, func(all []ScaleResult) {
 		h.pending--
 		h.logf("scale %s=%d: %v", p.Name, n, all)
-		if _, ok := h.journal.values[scaleKey(p.Name)]; ok != (h.sup.scales[p.Name] != scale{}) && !h.journal.queued(scaleKey(p.Name)) {
+		if _, ok := h.journal.values[scaleKey(p.Name)]; ok != (h.sup.replicas.scales[p.Name] != scale{}) && !h.journal.queued(scaleKey(p.Name)) {
 			h.fail("%s: the operator was answered before the scale was written", p.Name)
 		}
 	}); err != nil {
@@ -110,7 +110,7 @@ func (h *history) instanceNames(p *config.Program) []string {
 // expectNames records the expected desired states of a program's instances when it has those names.
 // desired is that of new ones; nil: that of the configuration.
 func (h *history) expectNames(p *config.Program, desired *fsm.Target, names []string) {
-	for _, in := range h.sup.instancesOf(p.Name) {
+	for _, in := range h.sup.registry.of(p.Name) {
 		if !slices.Contains(names, in.name) {
 			h.want(in.name, false)
 		}
@@ -120,7 +120,7 @@ func (h *history) expectNames(p *config.Program, desired *fsm.Target, names []st
 		up = desired.Up
 	}
 	for _, name := range names {
-		switch in := h.sup.byName[name]; {
+		switch in := h.sup.registry.byName[name]; {
 		case in == nil, in.membership.Leaves() && in.replacement == nil:
 			h.want(name, up)
 			delete(h.lastCommand, name) // the last command was for another instance of that name
@@ -133,13 +133,13 @@ func (h *history) expectNames(p *config.Program, desired *fsm.Target, names []st
 
 // reload draws a new configuration.
 func (h *history) reload() {
-	next := &config.Config{Superd: h.sup.config.Superd}
+	next := &config.Config{Superd: h.sup.config.active.Superd}
 	if h.kernel.chance(0.2) {
 		next.Superd.ExitWhen = h.drawExitWhen()
 	}
 	for i := range 5 {
 		name := fmt.Sprintf("p%d", i)
-		switch had := h.sup.config.Program(name); {
+		switch had := h.sup.config.active.Program(name); {
 		case h.kernel.chance(0.2): // not added, or removed
 		case had != nil && h.kernel.chance(0.5):
 			next.Programs = append(next.Programs, had)
@@ -150,11 +150,11 @@ func (h *history) reload() {
 		}
 	}
 	keep := map[*config.Program]bool{}
-	for _, p := range h.sup.config.Programs {
+	for _, p := range h.sup.config.active.Programs {
 		keep[p] = true
 	}
 	h.drawDependencies(next, keep)
-	diff := config.Compare(h.sup.config, next)
+	diff := config.Compare(h.sup.config.active, next)
 	for i := range diff.Programs {
 		h.expectChange(&diff.Programs[i])
 	}
@@ -164,7 +164,7 @@ func (h *history) reload() {
 		h.defect.reload(h, &diff)
 	}
 	untouched := h.untouched(&diff)
-	h.sup.applyConfig(next, diff)
+	h.sup.reloads.apply(next, diff)
 	for in, was := range untouched {
 		if in.machine.State() != was.state || in.run != was.run {
 			h.fail("%s was %s and is %s after a reload that does not concern it, or is to be applied live", in.name, was.state, in.machine.State())
@@ -182,7 +182,7 @@ type stateAndRun struct {
 // untouched returns the instances that a reload must not stop, start or restart.
 func (h *history) untouched(diff *config.Diff) map[*instance]stateAndRun {
 	all := map[*instance]stateAndRun{}
-	for _, in := range h.sup.instances {
+	for _, in := range h.sup.registry.instances {
 		program := h.file.Program(in.program.Name)
 		if c := diff.Of(in.program.Name); program == nil || c == nil || in.membership.Leaves() || !slices.Contains(h.instanceNames(program), in.name) {
 			continue
@@ -206,19 +206,19 @@ func (h *history) expectChange(c *config.Change) {
 	case config.Unchanged:
 	case config.ProgramRemoved:
 		delete(h.scales, c.Name)
-		for _, in := range h.sup.instancesOf(c.Name) {
+		for _, in := range h.sup.registry.of(c.Name) {
 			h.want(in.name, false)
 		}
 	case config.ProgramAdded:
 		h.expectNames(p, nil, p.Instances())
 	default:
-		desired := h.sup.desiredFor(c.Name)
+		desired := h.sup.replicas.desiredFor(c.Name)
 		if c.Key("replicas") != nil {
 			delete(h.scales, c.Name)
 		}
 		names := h.instanceNames(p)
 		h.expectNames(p, desired, names)
-		for _, in := range h.sup.instancesOf(c.Name) {
+		for _, in := range h.sup.registry.of(c.Name) {
 			if in.membership.Leaves() || !slices.Contains(names, in.name) {
 				continue
 			}

@@ -23,7 +23,7 @@ type policyModel struct {
 // observeShutdown checks that superd has a reason to shut down.
 func (h *history) observeShutdown() {
 	p := &h.policy
-	if p.shutdownSeen || h.sup.shutdown == nil {
+	if p.shutdownSeen || !h.sup.shutdown.begun {
 		return
 	}
 	p.shutdownSeen, p.shutdownTurn = true, h.v.Turns()
@@ -31,7 +31,7 @@ func (h *history) observeShutdown() {
 	case p.shutdownRequested && p.statuses == nil:
 		p.statuses = []int{0}
 	case p.shutdownRequested, p.statuses != nil:
-	case h.sup.config.Superd.ExitWhen == config.ExitAllExited && p.begun && h.allAtRest():
+	case h.sup.config.active.Superd.ExitWhen == config.ExitAllExited && p.begun && h.allAtRest():
 		p.statuses = h.firstFailures(func(*instance) bool { return true })
 	default:
 		h.fail("superd shuts down: %s", h.sup.shutdown.why)
@@ -52,7 +52,7 @@ func (h *history) recordFinalExit(in *instance, ran *simProcess) {
 // status.
 func (h *history) recordExitDecision(in *instance, model *model) {
 	p, turn := &h.policy, h.v.Turns()
-	decides := in.program.Essential || h.sup.config.Superd.ExitWhen == config.ExitAnyFailed && in.machine.State() == fsm.Failed
+	decides := in.program.Essential || h.sup.config.active.Superd.ExitWhen == config.ExitAnyFailed && in.machine.State() == fsm.Failed
 	if decides && !p.shutdownSeen && !p.shutdownRequested && (p.statuses == nil || p.decidedIn == turn) {
 		p.statuses, p.decidedIn = append(p.statuses, model.exitStatus), turn
 	}
@@ -62,7 +62,7 @@ func (h *history) recordExitDecision(in *instance, model *model) {
 // decides the status.
 func (h *history) observeReload() {
 	p := &h.policy
-	for _, in := range h.sup.instances { // a slow retry may have been cancelled
+	for _, in := range h.sup.registry.instances { // a slow retry may have been cancelled
 		if model := h.models[in.name]; in.machine.State() == fsm.Failed && in.restartTimer == nil && model.in == in {
 			if model.lastRun != "" {
 				model.exitStatus = statusOf(in, h.kernel.mains[model.lastRun])
@@ -73,11 +73,11 @@ func (h *history) observeReload() {
 			}
 		}
 	}
-	if h.sup.config.Superd.ExitWhen != config.ExitAnyFailed || p.shutdownSeen || p.shutdownRequested || p.statuses != nil {
+	if h.sup.config.active.Superd.ExitWhen != config.ExitAnyFailed || p.shutdownSeen || p.shutdownRequested || p.statuses != nil {
 		return
 	}
 	failedFinally := func(in *instance) bool { return in.machine.State() == fsm.Failed && in.restartTimer == nil }
-	if slices.ContainsFunc(h.sup.instances, failedFinally) {
+	if slices.ContainsFunc(h.sup.registry.instances, failedFinally) {
 		p.statuses, p.decidedIn = h.firstFailures(failedFinally), h.v.Turns()
 	}
 }
@@ -98,7 +98,7 @@ func statusOf(in *instance, ran *simProcess) int {
 func (h *history) firstFailures(counts func(*instance) bool) []int {
 	var first []int
 	var at = h.v.Now() + 1
-	for _, in := range h.sup.instances {
+	for _, in := range h.sup.registry.instances {
 		switch m := h.models[in.name]; {
 		case m.in != in || m.state != fsm.Failed || !counts(in) || m.stateAt > at:
 		case m.stateAt == at:
@@ -124,7 +124,7 @@ func (h *history) checkPolicy() {
 		return
 	case p.statuses != nil && turn > p.decidedIn+1:
 		h.fail("superd still runs, want it to end with status %v", p.statuses)
-	case h.sup.config.Superd.ExitWhen != config.ExitAllExited || !p.begun || !h.allAtRest():
+	case h.sup.config.active.Superd.ExitWhen != config.ExitAllExited || !p.begun || !h.allAtRest():
 		p.restSince = 0
 	case p.restSince == 0:
 		p.restSince = turn
@@ -136,7 +136,7 @@ func (h *history) checkPolicy() {
 // allAtRest reports whether each instance is down, or waits for one that is down, and none is about
 // to start.
 func (h *history) allAtRest() bool {
-	for _, in := range h.sup.instances {
+	for _, in := range h.sup.registry.instances {
 		if !in.machine.State().AtRest() && (in.machine.State() != fsm.Waiting || !h.mayWait(in) || in.awaitsSchedule()) || in.restartTimer != nil || in.membership.Leaves() {
 			return false
 		}

@@ -82,9 +82,9 @@ func TestNewChildReusesPid(t *testing.T) {
 	h := newHistory(1, defect{}, false)
 	first, second := &simHandle{p: &simProcess{k: h.kernel, pid: 7}}, &simHandle{p: &simProcess{k: h.kernel, pid: 7}}
 	reaped := 0
-	h.sup.byPid[7] = owner{second, func() { reaped++ }}
-	h.sup.dropChild(first)
-	h.sup.reapChild(7)
+	h.sup.reaper.byPid[7] = owner{second, func() { reaped++ }}
+	h.sup.reaper.dropChild(first)
+	h.sup.reaper.reapChild(7)
 	if reaped != 1 {
 		t.Error("the end of the second process does not reach its owner")
 	}

@@ -124,7 +124,7 @@ func TestConfigurationIsWrittenFirst(t *testing.T) {
 	if !h.journal.queued(instanceKey("web")) {
 		t.Fatal("no record of web waits to be written")
 	}
-	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{after}})
+	h.sup.reloads.compareAndApply(&config.Config{Programs: []*config.Program{after}})
 	written := map[string]bool{}
 	for _, e := range h.journal.queue {
 		written[e.key] = true
@@ -156,7 +156,7 @@ func TestRecoveredRunFollowsStartRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.sup.Start(func() {})
-	if web := h.sup.byName["web"]; web.machine.State() != fsm.Starting {
+	if web := h.sup.registry.byName["web"]; web.machine.State() != fsm.Starting {
 		t.Errorf("web is %v, want starting", web.machine.State().Name())
 	}
 }
@@ -185,7 +185,7 @@ func TestChecksAfterExitDoNotCount(t *testing.T) {
 	}
 	h.sup.Start(func() {})
 	h.v.RunFor(time.Minute)
-	in := h.sup.byName["web"]
+	in := h.sup.registry.byName["web"]
 	if in.machine.State() != fsm.Running || in.run.monitor.healthy() == nil || !*in.run.monitor.healthy() {
 		t.Fatalf("web is %s, want it healthy", in.machine.State().Name())
 	}
@@ -217,12 +217,12 @@ func TestRecoveredStartWaitsForConflict(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.sup.Start(func() {})
-	if web := h.sup.byName["web"]; web.machine.State() != fsm.Waiting {
+	if web := h.sup.registry.byName["web"]; web.machine.State() != fsm.Waiting {
 		t.Errorf("web is %v, want waiting", web.machine.State().Name())
 	}
 	h.v.RunFor(time.Minute)
-	if web := h.sup.byName["web"]; web.machine.State() != fsm.Running || len(h.sup.instances) != 1 || h.err != nil {
-		t.Errorf("web is %v in the end, with %d others, %v", web.machine.State().Name(), len(h.sup.instances)-1, h.err)
+	if web := h.sup.registry.byName["web"]; web.machine.State() != fsm.Running || len(h.sup.registry.instances) != 1 || h.err != nil {
+		t.Errorf("web is %v in the end, with %d others, %v", web.machine.State().Name(), len(h.sup.registry.instances)-1, h.err)
 	}
 }
 
@@ -248,13 +248,13 @@ func TestJournalOfAnotherBoot(t *testing.T) {
 	}
 	v.RunFor(1e9) // writes all
 	h.v.RunFor(1e9)
-	if saved := s.takeSavedSchedule("daily"); saved == nil || saved.Line != "@daily" || s.takeSavedSchedule("daily") != nil {
+	if saved := s.schedules.take("daily"); saved == nil || saved.Line != "@daily" || s.schedules.take("daily") != nil {
 		t.Errorf("state of the schedule %v, want the known one, once", saved)
 	}
-	if len(s.instances) > 0 || j.values[instanceKey("gone")] != nil {
-		t.Errorf("instances %d, old record %s; want nothing", len(s.instances), j.values[instanceKey("gone")])
+	if len(s.registry.instances) > 0 || j.values[instanceKey("gone")] != nil {
+		t.Errorf("instances %d, old record %s; want nothing", len(s.registry.instances), j.values[instanceKey("gone")])
 	}
-	if _, ok := j.values[superdKey].(*savedSuperd); !ok || j.values[configKey(s.configNumber)] == nil {
+	if _, ok := j.values[superdKey].(*savedSuperd); !ok || j.values[configKey(s.config.number)] == nil {
 		t.Errorf("in the journal: %v, want this superd's own records", j.values)
 	}
 }

@@ -14,7 +14,7 @@ func (in *instance) spawn() {
 	if in.treeRecovered && in.tree.Empty() {
 		in.renewTree("")
 	}
-	r := &run{in: in, program: in.program, config: in.sup.configNumber, invocationID: in.sup.newInvocationID(), notifyState: &noNotifyState}
+	r := &run{in: in, program: in.program, config: in.sup.config.number, invocationID: in.sup.newInvocationID(), notifyState: &noNotifyState}
 	r.scope.Open(&in.scope)
 	in.run = r
 	in.setLogOptions() // the previous run may have begun with other options
@@ -108,7 +108,7 @@ func (in *instance) spawnSpec(r *run, program *config.Program, record *startReco
 	for _, which := range streamsOf(program) {
 		if record != nil && in.collector.FD(which) < 0 {
 			if in.fifoNames[which] == 0 {
-				in.fifoNames[which] = fdNameOf(in.sup.reserve(true))
+				in.fifoNames[which] = fdNameOf(in.sup.fds.reserve(true))
 			}
 			record.value.FDNames[which] = in.fifoNames[which].String()
 		}
@@ -134,7 +134,7 @@ func (r *run) stopStartTimer() {
 // streams.
 func (in *instance) attach(record *startRecord, child host.Child) {
 	if child.InputFD > 0 {
-		in.setInput(child.InputFD, in.sup.storeFD(child.InputFD, true))
+		in.setInput(child.InputFD, in.sup.fds.storeFD(child.InputFD, true))
 	}
 	for which, fd := range child.ReadFDs {
 		if fd < 0 {
@@ -144,7 +144,7 @@ func (in *instance) attach(record *startRecord, child host.Child) {
 			in.noOutput = ""
 		}
 		if name := record.value.FDNames[which]; name != "" && !record.stored {
-			in.sup.keeper.Store(name, fd)
+			in.sup.fds.keeper.Store(name, fd)
 		}
 		if err := in.collector.Attach(logs.Stream(which), fd); err != nil {
 			in.sup.log.Error("output not captured", "instance", in.name, "error", err)
@@ -168,7 +168,7 @@ func (in *instance) spawnResult(r *run, record *startRecord, child host.Child, e
 	}
 	r.oomKills, r.envSum = int32(in.tree.OOMKills()), child.EnvSum
 	r.startedAt = record.startedAt()
-	in.setFirstMain(r, child.Process, child.ID, in.sup.storeProcess(child.Process))
+	in.setFirstMain(r, child.Process, child.ID, in.sup.fds.storeProcess(child.Process))
 	in.listenForNotify(r, child.NotifyFD, child.ReadyFD)
 	in.sup.log.Info("program started", "instance", in.name, "pid", r.process.Pid())
 	in.recordStart()
@@ -232,10 +232,10 @@ func (r *run) startTimeoutReason(stage string) fsm.Reason {
 }
 
 // describeHungStart describes what a spawn that can't be cancelled waits for.
-func (s *Supervisor) describeHungStart(pending host.PendingSpawn) string {
+func (p *platform) describeHungStart(pending host.PendingSpawn) string {
 	text := pending.Stage() + ": no answer; " + host.HangHint
 	if pid := pending.Child(); pid != 0 {
-		waits := s.host.WaitsIn(pid)
+		waits := p.host.WaitsIn(pid)
 		text = fmt.Sprintf("%s: process %d survives SIGKILL: state %s; %s",
 			pending.Stage(), pid, waits.Text, waits.Hint())
 	}

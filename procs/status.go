@@ -91,9 +91,9 @@ func (s *Supervisor) Info() Info {
 		Pid:          s.options.Pid,
 		Started:      s.wallAt(s.startedAt),
 		Uptime:       s.loop.Now() - s.startedAt,
-		Programs:     len(s.instances),
-		Running:      s.counts[fsm.Running],
-		ShuttingDown: s.shutdown != nil,
+		Programs:     len(s.registry.instances),
+		Running:      s.registry.counts[fsm.Running],
+		ShuttingDown: s.shutdown.begun,
 	}
 }
 
@@ -101,7 +101,7 @@ func (s *Supervisor) Info() Info {
 // name is a program, an instance, a group or a shell glob. One that selects nothing is an
 // [UnknownNameError].
 func (s *Supervisor) Status(names []string) ([]Status, error) {
-	selected, err := s.selectInstances(names)
+	selected, err := s.selector.instances(names)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ type Brief struct {
 
 // Brief returns a [Brief] of each instance that names select, as [Supervisor.Status] does.
 func (s *Supervisor) Brief(names []string) ([]Brief, error) {
-	selected, err := s.selectInstances(names)
+	selected, err := s.selector.instances(names)
 	if err != nil {
 		return nil, err
 	}
@@ -183,16 +183,10 @@ func (in *instance) status() Status {
 	return st
 }
 
-// wallAt returns the wall-clock time of a time on the loop's clock. It is computed anew in each
-// turn, so that it stays right when the wall clock is stepped.
-func (s *Supervisor) wallAt(at time.Duration) time.Time {
-	return s.loop.WallAt(at)
-}
-
 // MainPids returns the pids of all main processes.
 func (s *Supervisor) MainPids() []int {
-	pids := make([]int, 0, len(s.instances))
-	for _, in := range s.instances {
+	pids := make([]int, 0, len(s.registry.instances))
+	for _, in := range s.registry.instances {
 		if in.run != nil && in.run.process != nil {
 			pids = append(pids, in.run.process.Pid())
 		}

@@ -100,19 +100,17 @@ func (in *instance) reportUnkillable(pids ...int) {
 // it.
 func (in *instance) markUnkillable(why string) {
 	in.clearUnkillable()
-	in.ownProblems().unkillable = why
-	in.sup.unkillable++
+	in.sup.registry.setUnkillable(in, why)
 	in.sup.log.Error("program is unkillable", "instance", in.name, "reason", why)
 	in.publish()
-	in.sup.changed()
+	in.sup.subscriptions.changed()
 	in.answerWaiters()
-	in.sup.continueShutdown()
+	in.sup.shutdown.proceed()
 }
 
 func (in *instance) clearUnkillable() {
 	if in.unkillable != "" {
-		in.unkillable = ""
-		in.sup.unkillable--
+		in.sup.registry.setUnkillable(in, "")
 		in.publish()
 	}
 }

@@ -3,30 +3,53 @@ package procs
 import (
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"superd/logs"
-	"superd/procs/eventlog"
-	"superd/procs/fsm"
 )
+
+// subscriptions has the callbacks that want to know of changes, and calls them once for all changes
+// of a turn.
+type subscriptions struct {
+	*platform
+	registry         *registry
+	beforeWatchers   func() // called before the watchers, also without any
+	watchers         []*watcher
+	changePosted     bool // notify is posted
+	instanceWatchers []*watcher
+	addedPosted      bool // the call of the instance watchers is posted
+}
+
+// newSubscriptions returns subscriptions that call beforeWatchers on each change.
+func newSubscriptions(p *platform, reg *registry, beforeWatchers func()) *subscriptions {
+	return &subscriptions{platform: p, registry: reg, beforeWatchers: beforeWatchers}
+}
 
 // A watcher is a subscription to changes of [Supervisor.Status] or of the instances.
 type watcher struct{ f func() }
 
 // Watch calls f on the loop after the status or the last line of any instance has changed, once for
 // all changes of a turn. Without watchers it costs nothing.
-func (s *Supervisor) Watch(f func()) (cancel func()) {
+func (s *Supervisor) Watch(f func()) (cancel func()) { return s.subscriptions.watch(f) }
+
+// WatchInstances calls f on the loop after an instance was added or got a separate log for standard
+// error, once for all changes of a turn.
+func (s *Supervisor) WatchInstances(f func()) (cancel func()) {
+	return s.subscriptions.watchInstances(f)
+}
+
+// watch is [Supervisor.Watch].
+func (u *subscriptions) watch(f func()) (cancel func()) {
 	w := &watcher{f}
-	s.watchers = append(s.watchers, w)
-	if len(s.watchers) == 1 {
-		for _, in := range s.instances {
-			s.watchLines(in)
+	u.watchers = append(u.watchers, w)
+	if len(u.watchers) == 1 {
+		for _, in := range u.registry.instances {
+			u.watchLines(in)
 		}
 	}
 	return func() {
-		s.watchers = slices.DeleteFunc(s.watchers, func(other *watcher) bool { return other == w })
-		if len(s.watchers) == 0 {
-			for _, in := range s.instances {
+		u.watchers = slices.DeleteFunc(u.watchers, func(other *watcher) bool { return other == w })
+		if len(u.watchers) == 0 {
+			for _, in := range u.registry.instances {
 				in.unwatchLines()
 			}
 		}
@@ -34,24 +57,24 @@ func (s *Supervisor) Watch(f func()) (cancel func()) {
 }
 
 // changed schedules a call of the watchers and the notifier, once a turn.
-func (s *Supervisor) changed() {
-	if !s.changePosted {
-		s.changePosted = true
-		s.scope.Post(s.notifyWatchers)
+func (u *subscriptions) changed() {
+	if !u.changePosted {
+		u.changePosted = true
+		u.scope.Post(u.notify)
 	}
 }
 
-func (s *Supervisor) notifyWatchers() {
-	s.changePosted = false
-	s.updateNotifier()
-	for _, w := range slices.Clone(s.watchers) {
+func (u *subscriptions) notify() {
+	u.changePosted = false
+	u.beforeWatchers()
+	for _, w := range slices.Clone(u.watchers) {
 		w.f()
 	}
 }
 
 // watchLines lets the collector of in report new lines, if there are watchers.
-func (s *Supervisor) watchLines(in *instance) {
-	if len(s.watchers) == 0 || in.cancelLineWatch != nil {
+func (u *subscriptions) watchLines(in *instance) {
+	if len(u.watchers) == 0 || in.cancelLineWatch != nil {
 		return
 	}
 	var posted atomic.Bool // a report is posted to the loop
@@ -59,7 +82,7 @@ func (s *Supervisor) watchLines(in *instance) {
 		if posted.CompareAndSwap(false, true) {
 			in.scope.Post(func() {
 				posted.Store(false)
-				s.changed()
+				u.changed()
 			})
 		}
 	})
@@ -81,9 +104,9 @@ type Output struct {
 // Outputs returns the output of the instances that names select, sorted. A name that selects
 // nothing is an [UnknownNameError] or, with noneToo, ignored.
 func (s *Supervisor) Outputs(names []string, noneToo bool) ([]Output, error) {
-	selected, err := s.selectInstances(names)
+	selected, err := s.selector.instances(names)
 	if err != nil && noneToo {
-		selected = s.matchNames(names).instances
+		selected = s.selector.match(names).instances
 	} else if err != nil {
 		return nil, err
 	}
@@ -94,65 +117,25 @@ func (s *Supervisor) Outputs(names []string, noneToo bool) ([]Output, error) {
 	return all, nil
 }
 
-// WatchInstances calls f on the loop after an instance was added or got a separate log for standard
-// error, once for all changes of a turn.
-func (s *Supervisor) WatchInstances(f func()) (cancel func()) {
+// watchInstances is [Supervisor.WatchInstances].
+func (u *subscriptions) watchInstances(f func()) (cancel func()) {
 	w := &watcher{f}
-	s.instanceWatchers = append(s.instanceWatchers, w)
+	u.instanceWatchers = append(u.instanceWatchers, w)
 	return func() {
-		s.instanceWatchers = slices.DeleteFunc(s.instanceWatchers, func(other *watcher) bool { return other == w })
+		u.instanceWatchers = slices.DeleteFunc(u.instanceWatchers, func(other *watcher) bool { return other == w })
 	}
 }
 
-// notifyInstanceWatchers calls the instance watchers, once a turn.
-func (s *Supervisor) notifyInstanceWatchers() {
-	if len(s.instanceWatchers) == 0 || s.addedPosted {
+// instancesChanged calls the instance watchers, once a turn.
+func (u *subscriptions) instancesChanged() {
+	if len(u.instanceWatchers) == 0 || u.addedPosted {
 		return
 	}
-	s.addedPosted = true
-	s.scope.Post(func() {
-		s.addedPosted = false
-		for _, w := range slices.Clone(s.instanceWatchers) {
+	u.addedPosted = true
+	u.scope.Post(func() {
+		u.addedPosted = false
+		for _, w := range slices.Clone(u.instanceWatchers) {
 			w.f()
 		}
 	})
-}
-
-// onDropped records that output was dropped. It may be called from any goroutine.
-func (s *Supervisor) onDropped(l logs.DroppedOutput) {
-	if events := s.options.Events; events != nil {
-		e := eventlog.Event{
-			At: time.Now(), Kind: eventlog.Output, Instance: l.Instance, Program: l.Program, Run: l.Run,
-		}
-		events.Append(because(e, fsm.ReasonOutputDropped.With(l.Text)))
-	}
-}
-
-// recordOutage records the begin or the end of an outage of a log, and calls the watchers. It may
-// be called from any goroutine.
-func (s *Supervisor) recordOutage(o logs.Outage, over bool) {
-	now := time.Now()
-	if events := s.options.Events; events != nil {
-		e := eventlog.Event{
-			At: now, Kind: eventlog.Outage, Instance: o.Instance, Program: o.Program, Run: o.Run, State: eventlog.Begun,
-		}
-		why := fsm.ReasonLogOutage.With("output does not get into " + o.Log + ": " + o.Reason)
-		if over {
-			e.State = eventlog.Over
-			why = fsm.ReasonLogOutageOver.With(coarseDuration(now.Sub(o.Since)))
-		}
-		events.Append(because(e, why))
-	}
-	s.scope.Post(s.changed)
-}
-
-// recordFirstOutput records where the output of a run begins in its log. It may be called from any
-// goroutine.
-func (s *Supervisor) recordFirstOutput(r logs.RunStart) {
-	if events := s.options.Events; events != nil {
-		e := eventlog.Event{
-			At: time.Now(), Kind: eventlog.Print, Instance: r.Instance, Program: r.Program, Run: r.Run, Place: r.At.String(),
-		}
-		events.Append(because(e, fsm.Reason{Kind: fsm.ReasonFirstOutput}))
-	}
 }

@@ -1,18 +1,14 @@
 // Package procs supervises programs: it starts them, handles their exit, restarts and stops them,
 // and explains why.
 //
-// A [Supervisor] and all that it owns live on the loop's goroutine. Each instance of a program has
-// a [fsm.Machine], which only decides; transition.go performs its decisions. A [host.Host] stands
-// for the kernel. Whatever can block runs in workers and comes back by Loop.Post.
+// A [Supervisor] and all that it owns live on the loop's goroutine. It consists of parts, such as
+// the recorder, the reaper and the shutdown, each in a file of its own. Each instance of a program
+// has a [fsm.Machine], which only decides; transition.go performs its decisions. A [host.Host]
+// stands for the kernel. Whatever can block runs in workers and comes back by Loop.Post.
 package procs
 
 import (
-	"encoding/hex"
 	"log/slog"
-	"math/rand/v2"
-	"slices"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"superd/config"
@@ -22,13 +18,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
-	"superd/procs/probe"
-	"superd/procs/schedule"
 )
-
-// maxConcurrentChecks bounds how many readiness and health checks run at a time, not counting those
-// that hang.
-const maxConcurrentChecks = 32
 
 // Options are the parts and settings of a supervisor.
 type Options struct {
@@ -69,220 +59,131 @@ type Options struct {
 }
 
 // A Supervisor supervises the programs of one configuration.
+//
+// It consists of parts, each with its own state. It has what others call, makes instances, and does
+// what concerns several parts. All parts have the same platform.
 type Supervisor struct {
-	options Options
-	loop    *loop.Loop
-	scope   *loop.Scope
-	host    host.Host
-	store   *logs.Store
-	log     *slog.Logger
-	notify  Notifier
-	keeper  host.FDStore
-	fdStore fdStore
-	// Writes what is queued for journal and event log; nil: nothing was queued so far
-	writing         *loop.Timer
-	pendingStores   []pendingStore // stored before the journal is written
-	pendingReleases []string       // fdNames released after the journal is written
-	recorded        recordQueue    // callbacks that wait for the journal
-	journal         Journal
-	random          *rand.ChaCha8
-	prober          *probe.Prober
-
-	environment config.Variables // environment that programs inherit
-	rng         *rand.Rand
-
-	config       *config.Config
-	configNumber uint64 // number of config in the journal
-	// First configuration replaced by a reload that is not saved completely; 0: none
-	configBefore uint64
-	starts       uint64 // number of starts so far
-
-	storedFDs map[string]int                      // from the keeper, not claimed yet
-	leftovers map[string][]host.Leftover          // by instance
-	adopted   map[host.ProcessKey]*adoptedProcess // the keeper may report their exits
-
-	schedules      *schedule.Table           // nil before the first schedule is active
-	savedSchedules map[string]schedule.State // by instance, until the instance claims it
-
-	instances      []*instance // sorted by compareInstances
-	byName         map[string]*instance
-	graph          *deps.Graph[*instance]
-	reconcileQueue []*instance // instances to reconcile
-	reconciling    bool        // reconcile is running
-	// Instances whose waiters are answered when the queue is empty
-	answerQueue   []*instance
-	logFileOwners map[string][]*instance // owners of a log file, by its path
-	scales        map[string]scale       // replica counts set by an operator, by program
-	byPid         map[int]owner          // owners of superd's children, by pid
-	// Adopted processes that may become superd's children, by pid
-	adoptedByPid map[int]*adoptedProcess
-	counts       [fsm.StateCount]int // instances in each state
-	outputs      int                 // upper bound on the programs' FIFOs
-	loggers      int32               // instances that are loggers
-	unkillable   int                 // instances with a process that survived SIGKILL
-
-	startedAt time.Duration
-	// All programs that start by themselves were spawned once, or maxReadyDelay has passed
-	ready         bool
-	readyBy       *loop.Timer // fires after maxReadyDelay
-	reloading     bool
-	reloads       []*reloading            // callers that wait for the next reload
-	hungFile      *atomic.Pointer[string] // file on which a reload hangs; nil: none hangs
+	*platform
+	graph         *deps.Graph[*instance] // dependencies between the instances
+	registry      *registry
+	recorder      *recorder
+	fds           *fdKeeper
+	reaper        *reaper
+	reconciler    *reconciler
+	config        *configState
 	shutdown      *shutdown
-	anyStarted    bool // something was started
-	endDecided    bool // an instance has decided the end of superd and the exit status
-	endPosted     bool // a check whether all instances have ended is posted
-	exitStatus    int  // superd's own
-	onEnd         func()
-	ended         bool // the shutdown is complete
-	leavesRecords bool // see LeavesRecords
-	reapTimer     *loop.Timer
-
-	watchers     []*watcher
-	changePosted bool // notifyWatchers is posted
-
-	instanceWatchers []*watcher
-	addedPosted      bool // notifyInstanceWatchers is posted
+	readyNotifier *readyNotifier
+	subscriptions *subscriptions
+	exitPolicy    *exitPolicy
+	conflicts     *conflicts
+	schedules     *schedules
+	replicas      *replicas
+	selector      *selector
+	reloads       *reloads
+	recovery      *recovery
 }
 
 // New returns a supervisor that has started nothing yet.
 func New(o Options) *Supervisor {
-	random := rand.NewChaCha8(o.Seed)
 	s := &Supervisor{
-		options: o,
-		loop:    o.Loop,
-		scope:   o.Loop.Root().Child(),
-		host:    o.Host,
-		store:   o.Store,
-		log:     o.Log,
-		notify:  o.Notify,
-
-		environment: config.Inherited(o.Environment),
-
-		keeper:    o.Keeper,
-		journal:   o.Journal,
-		storedFDs: map[string]int{},
-		leftovers: map[string][]host.Leftover{},
-		adopted:   map[host.ProcessKey]*adoptedProcess{},
-
-		savedSchedules: map[string]schedule.State{},
-
-		random:        random,
-		rng:           rand.New(random),
-		config:        o.Config,
-		byName:        map[string]*instance{},
-		graph:         deps.New(graphOwner{}),
-		logFileOwners: map[string][]*instance{},
-		scales:        map[string]scale{},
-		byPid:         map[int]owner{},
-		adoptedByPid:  map[int]*adoptedProcess{},
-		startedAt:     o.Loop.Now(),
+		platform: newPlatform(o), graph: deps.New(graphOwner{}), registry: newRegistry(),
 	}
-	s.prober = probe.New(o.Loop, maxConcurrentChecks, random.Uint64())
-	s.store.OnFirstOutput(s.recordFirstOutput)
+	s.makeParts()
+	s.store.OnFirstOutput(s.recorder.recordFirstOutput)
 	s.store.BeforeFirstOutput(s.saveOutputStart)
-	s.store.OnDropped(s.onDropped)
-	s.store.OnOutage(s.recordOutage)
+	s.store.OnDropped(s.recorder.recordDropped)
+	s.store.OnOutage(func(o logs.Outage, over bool) {
+		s.recorder.recordOutage(o, over)
+		s.scope.Post(s.subscriptions.changed)
+	})
 	s.store.OnUnsavedDrops(func(c *logs.Collector) { s.scope.Post(func() { s.saveDrops(c) }) })
 	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
-	if s.keeper == nil {
-		s.keeper = noopKeeper{}
-	}
-	if s.journal == nil {
-		s.journal = noopJournal{}
-	}
-	if s.options.Archive == nil {
-		s.options.Archive = (*config.Config).Archive
-	}
-	s.fdStore.names = map[int32]uint64{}
-	s.record(eventlog.Event{Kind: eventlog.Superd, State: eventlog.Started, Pid: s.options.Pid})
+	s.recorder.record(eventlog.Event{Kind: eventlog.Superd, State: eventlog.Started, Pid: s.options.Pid})
 	if o.Snapshot == nil {
-		s.activateFirstConfig()
+		s.config.activateFirst()
 		for _, program := range o.Config.Programs {
 			for _, name := range program.Instances() {
-				s.add(name, program)
+				s.replicas.add(name, program)
 			}
 		}
 	}
 	return s
 }
 
+// makeParts makes the parts, each after those that it knows. A part knows the others by pointers;
+// where two need each other, one has a function.
+func (s *Supervisor) makeParts() {
+	p := s.platform
+	s.recorder = newRecorder(p)
+	s.fds = newFDKeeper(p, s.registry, s.recorder, func() bool { return s.shutdown.begun })
+	s.reaper = newReaper(p, s.recorder, s.fds)
+	s.reconciler = newReconciler(s.scope, func() {
+		s.exitPolicy.endIfAllEnded()
+		s.subscriptions.changed()
+	})
+	s.config = newConfigState(p, s.recorder, s.saveSelf)
+	s.shutdown = newShutdown(p, s.registry, s.recorder, s.reaper, s.saveSelf, s.saveEnd)
+	s.readyNotifier = newReadyNotifier(s, func() bool { return s.reloads.running })
+	s.subscriptions = newSubscriptions(p, s.registry, s.readyNotifier.update)
+	s.exitPolicy = newExitPolicy(s)
+	s.conflicts = newConflicts(s.registry, s.reconciler)
+	s.schedules = newSchedules(p, s.recorder)
+	s.replicas = newReplicas(s)
+	s.selector = &selector{s.registry, s.config, s.replicas}
+	s.reloads = newReloads(s)
+	s.recovery = newRecovery(s)
+}
+
 // Start resumes the recovered instances and starts the programs that start by themselves. onEnd
 // runs when a shutdown is complete, before the journal records the end.
 func (s *Supervisor) Start(onEnd func()) {
-	s.onEnd = onEnd
+	s.shutdown.onEnd = onEnd
 	if s.options.Resumed {
-		s.ScheduleReap() // no signal reported children that exited during the exec of this binary
+		// No signal reported children that exited during the exec of this binary
+		s.reaper.schedule()
 	}
-	s.readyBy = s.scope.After(maxReadyDelay, s.updateNotifier)
-	if s.shutdown == nil {
-		s.startMissing()
-		s.logStoppedByOperator()
+	s.readyNotifier.start()
+	if !s.shutdown.begun {
+		s.recovery.startMissing()
+		s.recovery.logStoppedByOperator()
 	} else { // requested before Start, or resumed
-		s.resumeShutdown()
+		s.shutdown.resume()
 	}
-	s.changed()
-}
-
-// autostart starts the instance if its configuration says so. A program with a mistake becomes
-// failed, with the mistake as the reason.
-func (s *Supervisor) autostart(in *instance) {
-	if in.program.Autostart || len(in.program.Invalid) > 0 {
-		in.apply(in.machine.WantUp(fsm.By(fsm.ActorConfiguration), false, in.conditions()))
-		return
-	}
-	in.save() // the record shows that it was created
-}
-
-// add creates a stopped instance. It is not saved before its desired state is known: until then a
-// successor must create it anew.
-func (s *Supervisor) add(name string, program *config.Program) *instance {
-	in := s.newInstance(name, program, program, "")
-	s.byName[name] = in
-	at, _ := slices.BinarySearchFunc(s.instances, in, compareInstances)
-	s.instances = slices.Insert(s.instances, at, in)
-	s.notifyInstanceWatchers()
-	in.findConflict()
-	return in
-}
-
-// compareInstances orders instances by program, then web@2 before web@10.
-func compareInstances(a, b *instance) int {
-	if c := strings.Compare(a.program.Name, b.program.Name); c != 0 {
-		return c
-	}
-	if c := len(a.name) - len(b.name); c != 0 {
-		return c
-	}
-	return strings.Compare(a.name, b.name)
+	s.subscriptions.changed()
 }
 
 // atRest is called when an instance comes to rest, or waits. It removes an instance that is to
 // leave, and continues what waits for others to rest: the exit policy and a shutdown.
 func (s *Supervisor) atRest(in *instance) {
 	if in.membership.Leaves() {
-		s.beginRemoval(in)
+		s.replicas.beginRemoval(in)
 	}
-	if s.shutdown != nil && in.program.KillMode.KillsTree() && in.quarantine == nil && in.machine.State().AtRest() && in.tree.Empty() {
+	if s.shutdown.begun && in.program.KillMode.KillsTree() && in.quarantine == nil && in.machine.State().AtRest() && in.tree.Empty() {
 		// Here, since a thousand removals at the end would take long
-		s.removeSoon(in)
+		s.shutdown.removeSoon(in)
 	}
-	s.endIfAllEnded()
-	s.continueShutdown()
+	s.exitPolicy.endIfAllEnded()
+	s.shutdown.proceed()
 }
 
-// newInvocationID returns 128 random bits in hexadecimal.
-func (s *Supervisor) newInvocationID() string {
-	var id [16]byte
-	s.random.Read(id[:])
-	return hex.EncodeToString(id[:])
-}
+// ScheduleReap schedules the reaping of orphans. It is called after SIGCHLD.
+func (s *Supervisor) ScheduleReap() { s.reaper.schedule() }
+
+// OnStoredExit handles an exit that the keeper reports. It is called on the loop.
+func (s *Supervisor) OnStoredExit(e host.StoredExit) { s.reaper.onStoredExit(e) }
+
+// WriteSoon writes all that is queued for journal and event log after writePause.
+func (s *Supervisor) WriteSoon() { s.recorder.writeSoon() }
+
+// Write passes all that is queued for the descriptor store, the event log and the journal to their
+// writers. It does not wait for them.
+func (s *Supervisor) Write() { s.recorder.write() }
 
 // LogState writes the state of all instances to superd's log.
 func (s *Supervisor) LogState() {
 	lag := s.loop.Lag()
-	s.log.Info("state of superd", "pid", s.options.Pid, "instances", len(s.instances), "loop_lag_max", lag.Max)
-	for _, in := range s.instances {
+	s.log.Info("state of superd", "pid", s.options.Pid, "instances", len(s.registry.instances), "loop_lag_max", lag.Max)
+	for _, in := range s.registry.instances {
 		st := in.status()
 		s.log.Info("state", "instance", st.Name, "state", st.State.String(), "since", st.Since.Format(time.RFC3339),
 			"pid", st.Pid, "restarts", st.Restarts, "reason", st.Reason)
@@ -291,7 +192,7 @@ func (s *Supervisor) LogState() {
 
 // ReopenLogs lets each log file be reopened by its path at the next write.
 func (s *Supervisor) ReopenLogs() {
-	for _, in := range s.instances {
+	for _, in := range s.registry.instances {
 		in.collector.Reopen()
 	}
 	s.log.Info("log files reopened")

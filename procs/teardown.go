@@ -59,7 +59,7 @@ func (in *instance) leftoversKilled(r *run) {
 		in.execProbe.whenIdle(func() { in.leftoversKilled(r) })
 		return
 	}
-	if r.postStopped || len(r.program.PostStop) == 0 || in.sup.inHurry() {
+	if r.postStopped || len(r.program.PostStop) == 0 || in.sup.shutdown.hurry {
 		in.apply(in.machine.TornDown(in.conditions(), in.sup.rng))
 		return
 	}
@@ -90,7 +90,7 @@ func (in *instance) killLeftovers(r *run, deadline time.Duration) {
 	t := &teardown{in: in, run: r, scope: r.scope.Child(), signaled: map[host.ProcessKey]bool{}, killed: map[string]bool{}}
 	r.teardown = t
 	t.round = t.scope.Child()
-	if timeout == 0 || in.sup.inHurry() || r.program.KillMode == config.KillMixed {
+	if timeout == 0 || in.sup.shutdown.hurry || r.program.KillMode == config.KillMixed {
 		t.killing = true
 		t.scope.After(host.KillPause, t.onKillTimeout)
 	} else {
@@ -140,7 +140,7 @@ func (t *teardown) track(round *loop.Scope, found []host.Member) {
 			}
 		})
 		if err != nil {
-			t.in.sup.logUnwatched(pid, err)
+			t.in.sup.reaper.logUnwatched(pid, err)
 			unwatched = true
 		}
 	}
@@ -151,7 +151,7 @@ func (t *teardown) track(round *loop.Scope, found []host.Member) {
 	if unwatched {
 		round.After(unwatchedPause, t.scan) // no watch reports its end
 	}
-	t.in.sup.changed()
+	t.in.sup.subscriptions.changed()
 	if t.killing {
 		if t.run.program.KillMode.KillsTree() {
 			t.in.killTree()

@@ -47,29 +47,23 @@ func (in *instance) apply(t fsm.Transition) {
 //   - Replicas and shutdown are last, see [Supervisor.atRest]: the removal of the instance ends its
 //     scope, and the end of superd ends all.
 func (s *Supervisor) transitioned(in *instance, from, to fsm.State) {
-	s.countState(from, to)
+	s.registry.setState(in)
 	in.endStateParts(to)
 	in.updateSchedule()
 	in.recordTransition(from, to)
 	in.publish()
 	if from != to && in.hasEdges() || to == fsm.Waiting && in.node.Ordered() ||
 		in.machine.Desired().Up && in.node.CanStart() {
-		in.enqueue()
+		in.sup.reconciler.enqueue(in)
 	}
 	in.answerWaiters()
-	s.changed()
+	s.subscriptions.changed()
 	if in.staysDown() {
-		s.checkExitPolicy(in)
+		s.exitPolicy.check(in)
 	}
 	if to.AtRest() || to == fsm.Waiting {
 		s.atRest(in)
 	}
-}
-
-// countState counts an instance in its new state.
-func (s *Supervisor) countState(from, to fsm.State) {
-	s.counts[from]--
-	s.counts[to]++
 }
 
 // endStateParts ends the wait for readiness and the monitoring if the state is not theirs.
@@ -114,8 +108,8 @@ func (in *instance) staysDown() bool {
 func (in *instance) perform(effect fsm.Effect) {
 	switch effect {
 	case fsm.Spawn:
-		if !in.sup.anyStarted {
-			in.sup.anyStarted = true
+		if !in.sup.exitPolicy.begun {
+			in.sup.exitPolicy.begun = true
 			in.sup.saveSelf()
 		}
 		in.spawn()
@@ -160,7 +154,7 @@ func (in *instance) perform(effect fsm.Effect) {
 
 // armStop arms StopTimeout. A timeout that is negative, or a hurried shutdown, means at once.
 func (in *instance) armStop(timeout time.Duration) {
-	if timeout < 0 || in.sup.inHurry() {
+	if timeout < 0 || in.sup.shutdown.hurry {
 		timeout = 0
 	}
 	r := in.run

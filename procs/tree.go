@@ -30,13 +30,13 @@ type TreeMember struct {
 // Unattributed processes that may belong to one of these come last. done runs once on the loop,
 // perhaps before Tree has returned.
 func (s *Supervisor) Tree(names []string, done func([]ProcessTree)) error {
-	selected, err := s.selectInstances(names)
+	selected, err := s.selector.instances(names)
 	if err != nil {
 		return err
 	}
 	trees := make([]ProcessTree, len(selected))
 	remaining := len(selected)
-	finish := func() { done(append(trees, s.unattributed(names, trees)...)) }
+	finish := func() { done(append(trees, unattributedTrees(s.host, names, trees)...)) }
 	if remaining == 0 {
 		finish()
 		return nil
@@ -60,11 +60,11 @@ func (s *Supervisor) Tree(names []string, done func([]ProcessTree)) error {
 	return nil
 }
 
-// unattributed returns a tree of the unattributed processes, if there are any. With names it has
-// only those that may belong to an instance in branches.
-func (s *Supervisor) unattributed(names []string, trees []ProcessTree) []ProcessTree {
+// unattributedTrees returns a tree of the unattributed processes, if there are any. With names it
+// has only those that may belong to an instance in branches.
+func unattributedTrees(h host.Host, names []string, trees []ProcessTree) []ProcessTree {
 	b := ProcessTree{Unattributed: true}
-	for _, u := range s.host.Unowned() {
+	for _, u := range h.Unowned() {
 		isNamed := func(b ProcessTree) bool { return slices.Contains(u.Instances, b.Name) }
 		if len(names) == 0 || slices.ContainsFunc(trees, isNamed) {
 			b.Members = append(b.Members, TreeMember{Pid: u.Pid, Start: u.Start, PerhapsOf: u.Instances})

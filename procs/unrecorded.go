@@ -14,7 +14,7 @@ import (
 // findUnrecorded finds processes that a damaged journal does not have, so that no program is
 // started twice. A process that can only be the main process of its instance is adopted. The others
 // quarantine their instance, see [quarantine].
-func (s *Supervisor) findUnrecorded(r *Snapshot) error {
+func (c *recovery) findUnrecorded(r *Snapshot) error {
 	r.uncertainRuns = map[string]bool{}
 	for name := range r.instanceNames() {
 		// A start was under way. A later start may be in the damaged part.
@@ -22,30 +22,30 @@ func (s *Supervisor) findUnrecorded(r *Snapshot) error {
 		if v.State != fsm.Spawning.Name() || v.Run == nil {
 			continue
 		}
-		if p, start := v.process(); p == nil && start == nil || p != nil && !s.host.Lives(p.identity()) {
+		if p, start := v.process(); p == nil && start == nil || p != nil && !c.host.Lives(p.identity()) {
 			r.uncertainRuns[v.Run.ID] = true
 		}
 	}
-	leftovers, err := s.host.Search(nil, r.runs(), s.usersOf(r))
+	leftovers, err := c.host.Search(nil, r.runs(), c.usersOf(r))
 	if err != nil {
 		return err
 	}
-	s.setLeftovers(leftovers)
+	c.setLeftovers(leftovers)
 	if r.Clean || r.otherBoot {
 		return nil // no process is certain to belong to an instance
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.leftovers)) {
-		v := s.unrecordedRun(r, name)
-		if v == nil && r.instances[name] == nil && s.config.Program(programOf(name)) == nil {
-			s.log.Warn("program is in no configuration: its processes are left running", "instance", name,
-				"processes", host.LeftoverText(s.leftovers[name]))
+	for _, name := range slices.Sorted(maps.Keys(c.leftovers)) {
+		v := c.unrecordedRun(r, name)
+		if v == nil && r.instances[name] == nil && c.sup.config.active.Program(programOf(name)) == nil {
+			c.log.Warn("program is in no configuration: its processes are left running", "instance", name,
+				"processes", host.LeftoverText(c.leftovers[name]))
 		}
 		if v != nil {
-			s.log.Warn("process adopted as the main process: the journal does not have it",
+			c.log.Warn("process adopted as the main process: the journal does not have it",
 				"instance", name, "pid", v.Run.Main.Pid)
 			delete(r.uncertainRuns, v.Run.ID)
 			r.instances[name] = v
-			delete(s.leftovers, name)
+			delete(c.leftovers, name)
 		}
 	}
 	return nil
@@ -62,8 +62,8 @@ func UsersOf(conf *config.Config, instance string) []string {
 
 // usersOf returns a function that returns the users as which an instance's program may run, in any
 // known configuration.
-func (s *Supervisor) usersOf(r *Snapshot) func(instance string) []string {
-	all := append(slices.Collect(maps.Values(r.configs)), s.config)
+func (c *recovery) usersOf(r *Snapshot) func(instance string) []string {
+	all := append(slices.Collect(maps.Values(r.configs)), c.sup.config.active)
 	return func(instance string) (users []string) {
 		for _, conf := range all {
 			users = append(users, UsersOf(conf, instance)...)
@@ -99,24 +99,24 @@ func (r *Snapshot) hasStart(name string) bool {
 }
 
 // livesAsRecorded reports whether the recorded process of the instance's run exists.
-func (s *Supervisor) livesAsRecorded(v *savedInstance) bool {
+func (c *recovery) livesAsRecorded(v *savedInstance) bool {
 	p, _ := v.process()
-	return p != nil && s.host.Lives(p.identity())
+	return p != nil && c.host.Lives(p.identity())
 }
 
 // unrecordedRun returns a record for an instance whose main process is one of its leftover
 // processes; nil if that is not certain. It is not if processes of several runs live, or several
 // candidates; if the program has hooks, which can't be told from a main process; or if stops of the
 // program spare processes.
-func (s *Supervisor) unrecordedRun(r *Snapshot, name string) *savedInstance {
-	was, leftovers := r.instances[name], s.leftovers[name]
-	program := cmp.Or(r.definition(r.oldest(), name), s.config.Program(programOf(name)))
+func (c *recovery) unrecordedRun(r *Snapshot, name string) *savedInstance {
+	was, leftovers := r.instances[name], c.leftovers[name]
+	program := cmp.Or(r.definition(r.oldest(), name), c.sup.config.active.Program(programOf(name)))
 	switch {
-	case program == nil || was == nil && !s.configured(program, name), r.hasStart(name):
+	case program == nil || was == nil && !c.sup.replicas.configured(program, name), r.hasStart(name):
 		return nil
 	case !program.KillMode.KillsTree() || len(program.PreStart)+len(program.PostStop) > 0:
 		return nil
-	case was != nil && (was.Quarantined || s.livesAsRecorded(was)):
+	case was != nil && (was.Quarantined || c.livesAsRecorded(was)):
 		return nil
 	}
 	main := slices.IndexFunc(leftovers, func(leftover host.Leftover) bool { return leftover.Eldest != pidfd.Identity{} })
@@ -136,7 +136,7 @@ func (s *Supervisor) unrecordedRun(r *Snapshot, name string) *savedInstance {
 	}
 	v.State, v.Outcome = fsm.Running.Name(), fsm.WantUp.OutcomeName()
 	v.Due, v.RestartPending, v.FailureReason = nil, false, fsm.SavedReason{}
-	now := s.loop.Now()
+	now := c.loop.Now()
 	v.Since, v.StateReason = now, fsm.Reason{Kind: fsm.ReasonRecovered}.Snapshot()
 	v.Output, v.Stderr = true, len(streamsOf(program)) > 1
 	v.Input = program.LoggerOf != ""
@@ -153,5 +153,5 @@ func (a *recoveredInstance) unrecorded() bool {
 	}
 	// If stops spare processes, a process that leads no session was spared.
 	return a.in.program.KillMode.KillsTree() ||
-		slices.ContainsFunc(s.leftovers[a.in.name], func(leftover host.Leftover) bool { return leftover.Leads })
+		slices.ContainsFunc(s.recovery.leftovers[a.in.name], func(leftover host.Leftover) bool { return leftover.Leads })
 }

@@ -2,47 +2,6 @@ package deps
 
 import "iter"
 
-// requirements counts the programs that a node names.
-type requirements struct {
-	required  [availabilityCount]int32 // required programs
-	ordered   [availabilityCount]int32 // programs it is ordered after and that are on their way up
-	startable int32                    // required programs that it may start
-	orderings int32                    // programs it is ordered after
-}
-
-// noRequirements is shared by all nodes that name no program: most of them. It is never changed.
-var noRequirements requirements
-
-// Lost reports whether a requirement is down or restarts, so that the instance can't stay up.
-func (r *requirements) Lost() bool { return r.required[Down]+r.required[Returning] > 0 }
-
-// Waiting reports whether a start has to wait for other programs.
-func (r *requirements) Waiting() bool {
-	return r.Blocked() || r.required[Coming]+r.ordered[Returning]+r.ordered[Coming] > 0
-}
-
-// Blocked reports whether a program that it waits for is not on its way up.
-func (r *requirements) Blocked() bool { return r.required[Returning] > 0 || r.Stopped() }
-
-// Stopped reports whether a program that it waits for will not come up by what is under way.
-func (r *requirements) Stopped() bool {
-	return r.required[Down]+r.required[Paused]+r.ordered[Down]+r.ordered[Paused] > 0
-}
-
-// Unsatisfied returns the number of programs that it waits for.
-func (r *requirements) Unsatisfied() (count int) {
-	for a := range Up {
-		count += int(r.required[a] + r.ordered[a])
-	}
-	return count
-}
-
-// Ordered reports whether it is ordered after any program.
-func (r *requirements) Ordered() bool { return r.orderings > 0 }
-
-// CanStart reports whether a requirement is startable.
-func (r *requirements) CanStart() bool { return r.startable > 0 }
-
 // Linked reports whether an edge begins at the node, or ends at its program.
 func (n *Node[T]) Linked() bool { return len(n.edges)+len(n.program.edges) > 0 }
 

@@ -5,6 +5,8 @@
 // count. It puts the files in an order, users first, and prints how many pairs run back against it.
 // If none does, each file of the package uses only files after it.
 //
+// A second table has the types with many fields or methods.
+//
 // Usage, in the folder of this module:
 //
 //	go run ./backrefs [-v] [-dir folder] package...
@@ -58,6 +60,9 @@ func run(w io.Writer, dir string, verbose bool, patterns []string) error {
 			g.share(g.fewestBack()), g.share(g.depthFirst()))
 	}
 	if err := table.Flush(); err != nil {
+		return err
+	}
+	if err := printMembers(w, pkgs); err != nil {
 		return err
 	}
 	if verbose {

@@ -1,0 +1,90 @@
+package procs
+
+import "superd/config"
+
+// A configState has the active configuration, and the numbers of those in the journal: a successor
+// needs the older ones until the active one is applied completely.
+type configState struct {
+	*platform
+	recorder *recorder
+	saveSelf func() // queues superd's own record, which has the numbers
+	active   *config.Config
+	number   uint64 // number of active in the journal
+	// First configuration replaced by a reload that is not saved completely; 0: none
+	before uint64
+}
+
+func newConfigState(p *platform, rec *recorder, saveSelf func()) *configState {
+	return &configState{platform: p, recorder: rec, saveSelf: saveSelf, active: p.options.Config}
+}
+
+// activate makes next the active configuration; apply applies it to the instances. Until the result
+// is saved, the previous configurations stay in the journal, so that a successor can complete the
+// change.
+func (c *configState) activate(next *config.Config, apply func()) {
+	if c.before == 0 {
+		c.before = c.number
+	}
+	c.active = next
+	c.store.SetMaxTotal(next.Superd.LogMaxTotal)
+	c.number++
+	number := c.number
+	// First: queued records may be replaced by ones that refer to it
+	c.recorder.journal.QueueFirst(configKey(number), archived{c.options.Archive, next})
+	c.saveSelf()
+	apply()
+	c.dropBefore(number)
+}
+
+// dropBefore removes the configurations older than the active one, which has that number, when the
+// effects of that are saved. Unsaved instances may have a definition that only an older one has.
+func (c *configState) dropBefore(number uint64) {
+	c.recorder.afterSaving(func(unrecorded error) {
+		switch {
+		case c.number != number: // a newer one is active by now
+			return
+		case unrecorded != nil:
+			c.scope.After(recordPause, func() { c.dropBefore(number) })
+			return
+		}
+		first := c.before
+		c.before = 0
+		c.saveSelf() // First: no record may refer to a removed configuration
+		for old := first; old < number; old++ {
+			c.recorder.queue(configKey(old), nil)
+		}
+	})
+}
+
+// activateFirst records the configuration of a superd that has no predecessor's.
+func (c *configState) activateFirst() {
+	c.number++
+	c.before = 0
+	c.recorder.queue(configKey(c.number), archived{c.options.Archive, c.active})
+	c.saveSelf()
+}
+
+// removeRecords removes the configurations from the journal.
+func (c *configState) removeRecords() {
+	for number := c.number; number > 0 && number >= c.before; number-- {
+		c.recorder.queue(configKey(number), nil)
+		if c.before == 0 {
+			break
+		}
+	}
+}
+
+// An archived is a configuration that is encoded when it is written.
+type archived struct {
+	archive func(*config.Config) []byte
+	config  *config.Config
+}
+
+// AppendJSON implements [superd/procs/journal.Appender].
+func (a archived) AppendJSON(b []byte) []byte {
+	text := a.archive(a.config)
+	for len(text) > 0 && text[len(text)-1] == '\n' {
+		text = text[:len(text)-1]
+	}
+	return append(b, text...)
+}
