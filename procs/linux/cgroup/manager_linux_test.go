@@ -237,6 +237,9 @@ func TestTreesOfRemovedPrograms(t *testing.T) {
 	b.Start(web, "web", "/bin/true")
 	b.End(web)
 	b.On(func() {
+		held := &web.(*Tree).mu // so that the directory stays meanwhile
+		held.Lock()
+		defer held.Unlock()
 		unborn.Remove()
 		web.Remove()
 		if again := b.manager.NewTree("web", ""); again != web {
