@@ -30,9 +30,7 @@ func (in *instance) change(c *config.Change) {
 		diff := config.CompareProgram(r.program, program)
 		restarts = restarts || diff.Restarts()
 	}
-	in.sup.registry.outputs += fifosOf(program) - fifosOf(before)
-	in.sup.registry.loggers += one(program.LoggerOf != "") - one(before.LoggerOf != "")
-	in.program = program
+	in.sup.registry.redefine(in, program)
 	in.machine.Redefine(program, restarts)
 	defer in.save()
 	defer in.updateSchedule()

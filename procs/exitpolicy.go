@@ -75,7 +75,9 @@ func (x *exitPolicy) endIfAllEnded() {
 	x.posted = true
 	x.scope.Post(func() {
 		x.posted = false
-		if !x.shutdown.begun && !x.decided && x.allEnded() {
+		// Another configuration may be active by now
+		asked := x.config.active.Superd.ExitWhen == config.ExitAllExited
+		if asked && !x.shutdown.begun && !x.decided && x.allEnded() {
 			x.status = x.firstFailureStatus()
 			x.shutdown.begin(fsm.ReasonAllEnded.With(
 				fmt.Sprintf("exit_when = %q and all programs have ended", config.ExitAllExited)), 0)

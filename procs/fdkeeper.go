@@ -201,7 +201,7 @@ func (f *fdKeeper) release(name string) {
 	f.recorder.writeSoon()
 }
 
-// releaseProcess is releaseFD for a process that has ended. During a shutdown it does not release
+// releaseProcess is release for a process that has ended. During a shutdown it does not release
 // names one by one: they go with the keeper, and a successor releases those that the journal does
 // not have.
 func (f *fdKeeper) releaseProcess(name string) {

@@ -19,7 +19,7 @@ import (
 const maxConcurrentChecks = 32
 
 // A platform is what the supervisor runs on: its options, the loop, the host, the stores and the
-// sources of chance. Each part of the supervisor embeds it. It decides nothing, and none of its
+// sources of chance. Most parts of the supervisor embed it. It decides nothing, and none of its
 // fields changes after the start.
 type platform struct {
 	options     Options

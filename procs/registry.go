@@ -5,6 +5,7 @@ import (
 	"sort"
 	"strings"
 
+	"superd/config"
 	"superd/procs/fsm"
 )
 
@@ -41,6 +42,14 @@ func (r *registry) remove(in *instance) {
 	r.counts[in.counted]--
 	r.outputs -= fifosOf(in.program)
 	r.loggers -= one(in.isLogger())
+}
+
+// redefine replaces the definition of an instance, and counts it by the new one.
+func (r *registry) redefine(in *instance, program *config.Program) {
+	r.outputs += fifosOf(program) - fifosOf(in.program)
+	r.loggers -= one(in.isLogger())
+	in.program = program
+	r.loggers += one(in.isLogger())
 }
 
 // setState counts an instance that was added in the state that its machine has by now.

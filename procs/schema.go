@@ -24,7 +24,7 @@ import (
 //
 // Fields may be added: a reader ignores unknown ones. Times are nanoseconds of CLOCK_MONOTONIC, the
 // same for all processes until the next boot. States, outcomes, actors and reasons have their names
-// of names.go.
+// of procs/fsm/names.go.
 const superdKey = "superd"
 
 func configKey(number uint64) string        { return "config/" + strconv.FormatUint(number, 10) }

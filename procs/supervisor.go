@@ -61,7 +61,7 @@ type Options struct {
 // A Supervisor supervises the programs of one configuration.
 //
 // It consists of parts, each with its own state. It has what others call, makes instances, and does
-// what concerns several parts. All parts have the same platform.
+// what concerns several parts. Parts that need loop, host or log have the same platform.
 type Supervisor struct {
 	*platform
 	graph         *deps.Graph[*instance] // dependencies between the instances

@@ -61,7 +61,7 @@ func (s *Supervisor) Tree(names []string, done func([]ProcessTree)) error {
 }
 
 // unattributedTrees returns a tree of the unattributed processes, if there are any. With names it
-// has only those that may belong to an instance in branches.
+// has only those that may belong to an instance in trees.
 func unattributedTrees(h host.Host, names []string, trees []ProcessTree) []ProcessTree {
 	b := ProcessTree{Unattributed: true}
 	for _, u := range h.Unowned() {

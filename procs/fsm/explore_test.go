@@ -302,7 +302,7 @@ func (x *exploration) comesUp(n node) string {
 		if text := n.world.perform(t); text != "" {
 			return text
 		}
-		if text := x.follow(&n, State.Up, true, leftovers); text != "" {
+		if text := x.follow(&n, func(s State) bool { return s == Running }, true, leftovers); text != "" {
 			return "after a start " + text
 		}
 	}

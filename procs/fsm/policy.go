@@ -134,8 +134,8 @@ type Change struct {
 // quarantine. ok is false without one. A backoff goes on, by the new restart policy. What is to be
 // down stays down. rng draws the jitter of a new delay.
 //
-// A transition that leaves the state as it is only moves or ends the restart timer. After such a
-// Disarm, a failed instance stays down.
+// A transition by Disarm or RearmRestart leaves the state. After such a Disarm, a failed instance
+// stays down.
 func (m *Machine) Reevaluate(ch Change, c Conditions, rng *rand.Rand) (t Transition, ok bool) {
 	before, p := ch.Before, m.program
 	by := By(ActorReload)

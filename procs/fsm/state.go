@@ -67,8 +67,5 @@ func (s State) Lives() bool {
 // HasRun reports whether there is a run: from the first hook to the end of the teardown.
 func (s State) HasRun() bool { return s == Spawning || s.Lives() || s == TearingDown }
 
-// Up reports whether the instance is running.
-func (s State) Up() bool { return s == Running }
-
 // MayRetry reports whether a restart timer may be pending.
 func (s State) MayRetry() bool { return rules[s][RestartDue] != nil }
