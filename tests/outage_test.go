@@ -255,6 +255,7 @@ func TestWorkingDirectoryRemoved(t *testing.T) {
 	s.Mkdir("work")
 	d := s.Start(func(cmd *exec.Cmd) { cmd.Dir = s.Path("work") })
 	s.WaitLog("there", "/work\n")
+	s.WaitLog("count", "started\n")
 	if err := os.Remove(s.Path("work")); err != nil {
 		t.Fatal(err)
 	}
