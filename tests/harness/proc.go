@@ -140,10 +140,12 @@ func executed(pid int) bool {
 	return err == nil && flags&forkNoExec == 0
 }
 
-// Kill kills a process that superd of the site started.
+// Kill kills a process that superd of the site started, and waits until it has ended: a killed
+// process is still to be seen until the kernel has taken its memory apart.
 func (p Process) Kill() {
 	if proc, err := os.FindProcess(p.Pid); err == nil {
 		proc.Kill()
+		within(func() bool { return !Alive(p.Pid) })
 	}
 }
 
