@@ -102,8 +102,8 @@ func TestKilledSupervisor(t *testing.T) {
 	d := s.Start()
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGABRT, syscall.SIGKILL} {
 		s.Kill(d.Pid, sig)
-		s.WaitState("later", "stopped") // fails without an answer
 		d.FindSupervisor()
+		s.WaitState("later", "stopped") // fails without an answer
 	}
 	if crashLog := s.Read("run/crash.txt"); !strings.HasPrefix(crashLog, "SIGABRT") || !strings.Contains(crashLog, "goroutine ") {
 		t.Errorf("crash.txt: %q", crashLog)
