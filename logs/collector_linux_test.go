@@ -512,6 +512,26 @@ func TestLineCache(t *testing.T) {
 	})
 }
 
+// TestLineCacheWithoutFile: the file of a program that has printed nothing is looked for once. A line
+// that it then prints is found.
+func TestLineCacheWithoutFile(t *testing.T) {
+	r := newRig(t)
+	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log")})
+	for range 2 { // the first one finds out that there is no file
+		if got := p.lastLine(); got != "" {
+			t.Errorf("last line of a program that has printed nothing = %q", got)
+		}
+	}
+	writeFile(t, p.Path(), "other\n") // only a new read shows it
+	if got := p.lastLine(); got != "" {
+		t.Errorf("last line = %q: the file was looked for again", got)
+	}
+	p.log("one\n")
+	if got := p.lastLine(); got != "one" {
+		t.Errorf("last line = %q, want one", got)
+	}
+}
+
 // TestBusyPipeGrows: a program that fills its pipe gets a bigger one; an idle one does not.
 func TestBusyPipeGrows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log") // removed after the rig, which may still write

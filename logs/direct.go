@@ -1,7 +1,9 @@
 package logs
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 )
 
@@ -81,8 +83,11 @@ func (segs *segments) refresh() {
 		_ = segs.recordStat(func() (fileInfo, error) { return segs.location().stat("") })
 		return
 	}
-	if info, err := segs.location().stat(""); err == nil {
+	switch info, err := segs.location().stat(""); {
+	case err == nil:
 		segs.recordFound(info)
+	case errors.Is(err, fs.ErrNotExist):
+		segs.recordAbsent()
 	}
 }
 

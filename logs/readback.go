@@ -223,7 +223,8 @@ func (segs *segments) outputEnd() outputEnd {
 	defer segs.mu.Unlock()
 	from, end := segs.newestRun()
 	format := segs.options.Format
-	return outputEnd{segs, format, from, end, segs.ended, segs.current.identity == (identity{}) || format == Direct}
+	unread := segs.current.identity == (identity{}) && !segs.absent
+	return outputEnd{segs, format, from, end, segs.ended, unread || format == Direct}
 }
 
 // readBack reads the bytes before a position into buffer; fewer if they are gone or can't be read.

@@ -78,6 +78,8 @@ type segments struct {
 	writes   bool // its file is open, or was
 	listed   bool // rotated holds the files of earlier collectors, too; guarded by disk
 	resolved bool // the path was resolved once; guarded by mu
+	// The file was looked for and did not exist; only this collector creates it. Guarded by mu
+	absent bool
 
 	mu       sync.Mutex
 	resolver *pathResolver // to the current file; nil: not resolved yet, or the path has no links
@@ -234,6 +236,13 @@ func (segs *segments) recordFound(newest fileInfo) {
 		segs.current.identity, segs.current.end = newest.identity, segs.current.start+newest.cappedSize()
 		segs.current.uncharged = max(newest.cappedSize()-newest.charged, 0)
 	}
+}
+
+// recordAbsent records that the current file does not exist.
+func (segs *segments) recordAbsent() {
+	segs.mu.Lock()
+	defer segs.mu.Unlock()
+	segs.absent = true
 }
 
 // recordOpened records that the collector writes at the end of the file that info describes.
