@@ -512,8 +512,8 @@ func TestLineCache(t *testing.T) {
 	})
 }
 
-// TestLineCacheWithoutFile: the file of a program that has printed nothing is looked for once. A line
-// that it then prints is found.
+// TestLineCacheWithoutFile: the file of a program that has printed nothing is looked for once. What
+// it then prints is found.
 func TestLineCacheWithoutFile(t *testing.T) {
 	r := newRig(t)
 	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log")})
