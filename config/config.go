@@ -370,6 +370,12 @@ func NumberedNames(program string, replicas int) []string {
 	return names
 }
 
+// ProgramOf returns the name of the program of an instance.
+func ProgramOf(instance string) string {
+	program, _, _ := strings.Cut(instance, "@")
+	return program
+}
+
 // LogPath returns the path of an instance's log file.
 func (p *Program) LogPath(logDir, instance string) string {
 	return logPath(logDir, p.Log.File, instance+".log")

@@ -52,6 +52,7 @@ var allowed = map[string]string{
 	"procs/probe":           "internal/terminal loop",
 	"procs/rundir":          "internal/procfs internal/safepath internal/syscalls procs/eventlog procs/journal",
 	"procs/schedule":        "config loop",
+	"procs/snapshot":        "config internal/workers procs/fsm procs/journal procs/schedule",
 	"keeper":                "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
 	"keeper/fdstore":        "",
 	"config":                "config/document internal/passwd internal/privilege",

@@ -1,0 +1,101 @@
+package snapshot
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// The journal has these keys:
+//
+//	superd          a [Superd]
+//	config/N        a configuration, from [config.Config.Archive]
+//	instance/NAME   an [Instance]
+//	schedule/NAME   a [schedule.State]: after an orderly end
+//	scale/NAME      a [Scale], of a program
+//	start/NAME/N    a [Start]: its result is not yet in the instance's record
+const (
+	SuperdKey = "superd"
+
+	configWord   = "config"
+	instanceWord = "instance"
+	scheduleWord = "schedule"
+	scaleWord    = "scale"
+	startWord    = "start"
+)
+
+// ConfigKey returns the key of the configuration with that number.
+func ConfigKey(number uint64) string { return configWord + "/" + strconv.FormatUint(number, 10) }
+
+// InstanceKey returns the key of an instance.
+func InstanceKey(name string) string { return instanceWord + "/" + name }
+
+// ScheduleKey returns the key of the schedule of an instance.
+func ScheduleKey(name string) string { return scheduleWord + "/" + name }
+
+// ScaleKey returns the key of the scale of a program.
+func ScaleKey(program string) string { return scaleWord + "/" + program }
+
+// StartKey returns the key of the start of an instance with that number.
+func StartKey(name string, number uint64) string {
+	return fmt.Sprintf("%s/%s/%d", startWord, name, number)
+}
+
+// A kind is the kind of a record.
+type kind uint8
+
+const (
+	unknownRecord kind = iota // of another version of superd: it stays in the journal
+	superdRecord
+	configRecord
+	instanceRecord
+	scheduleRecord
+	scaleRecord
+	startRecord
+	kindCount
+)
+
+// A key is a parsed key of the journal.
+type key struct {
+	kind   kind
+	name   string // of an instance; of a program in a scaleRecord
+	number uint64 // of a configuration, or of a start: these are counted from 1
+}
+
+// parseKey parses a key of the journal.
+func parseKey(text string) key {
+	if text == SuperdKey {
+		return key{kind: superdRecord}
+	}
+	word, name, _ := strings.Cut(text, "/")
+	switch word {
+	case configWord:
+		return numbered(configRecord, "", name)
+	case instanceWord:
+		return named(instanceRecord, name)
+	case scheduleWord:
+		return named(scheduleRecord, name)
+	case scaleWord:
+		return named(scaleRecord, name)
+	case startWord:
+		if i := strings.LastIndexByte(name, '/'); i > 0 {
+			return numbered(startRecord, name[:i], name[i+1:])
+		}
+	}
+	return key{}
+}
+
+func named(k kind, name string) key {
+	if name == "" {
+		return key{}
+	}
+	return key{kind: k, name: name}
+}
+
+func numbered(k kind, name, digits string) key {
+	number, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || number == 0 {
+		return key{}
+	}
+	return key{k, name, number}
+}

@@ -1,0 +1,274 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"superd/config"
+	"superd/internal/workers"
+	"superd/procs/fsm"
+	"superd/procs/journal"
+	"superd/procs/schedule"
+)
+
+// A Snapshot is what a predecessor has recorded.
+type Snapshot struct {
+	Existed    bool // there was a journal
+	OtherBoot  bool // it is of an earlier boot: only Schedules and Obsolete are set
+	Incomplete bool // processes may live that the journal does not have
+
+	// Record of superd, but the active configuration is the newest to which any record refers
+	Superd    Superd
+	Configs   map[uint64]*config.Config // active configuration, and those that it replaces
+	Instances map[string]*Instance
+	Starts    map[string]*Start // newest start of each instance
+	Scales    map[string]Scale  // by program
+	// Progress of schedules, after an orderly end or from an earlier boot
+	Schedules map[string]schedule.State
+	LastStart uint64 // greatest number of a start
+
+	Obsolete []string // keys that are not needed any more
+	Refused  []BadRecord
+}
+
+// A BadRecord is a record that this superd can't use. It counts as unknown.
+type BadRecord struct {
+	Key string
+	Err error
+}
+
+// String returns what is wrong, and what is used instead.
+func (r BadRecord) String() string {
+	if parseKey(r.Key).kind == scaleRecord {
+		return "journal record not understood: using the replicas of the configuration"
+	}
+	return "journal record not understood"
+}
+
+// A record is a record of the journal before it is decoded.
+type record struct {
+	key
+	text  string // of the key
+	value json.RawMessage
+}
+
+// Read returns what the journal says. What it refuses makes the snapshot incomplete, except for
+// scales and schedules: no process depends on these. restore decodes configurations; one that
+// fails counts as unknown, too. It is called on several goroutines.
+func Read(state *journal.State, restore Restorer) *Snapshot {
+	s := &Snapshot{
+		Existed: state.Existed, OtherBoot: state.OtherBoot,
+		Configs: map[uint64]*config.Config{}, Instances: map[string]*Instance{},
+		Starts: map[string]*Start{}, Scales: map[string]Scale{}, Schedules: map[string]schedule.State{},
+	}
+	var records [kindCount][]record
+	for _, text := range slices.Sorted(maps.Keys(state.Values)) {
+		k := parseKey(text)
+		records[k.kind] = append(records[k.kind], record{k, text, state.Values[text]})
+	}
+	if state.OtherBoot {
+		s.readOtherBoot(&records)
+		return s
+	}
+	s.Incomplete = state.Damaged > 0 || state.MissingBytes != 0 || len(records[superdRecord]) == 0
+	for _, r := range records[superdRecord] {
+		if err := json.Unmarshal(r.value, &s.Superd); err != nil {
+			s.refuse(r, err)
+		}
+	}
+	restored := restoreEarly(records[configRecord], s.Superd.Config, restore)
+	s.readInstances(records[instanceRecord])
+	s.readStarts(records[startRecord])
+	s.findNewest(records[configRecord])
+	s.readConfigs(records[configRecord], restored())
+	s.readSchedules(records[scheduleRecord])
+	s.readScales(records[scaleRecord])
+	return s
+}
+
+// readOtherBoot reads a journal of an earlier boot. Its programs are gone, but the wall clock runs
+// across boots, and with it the schedules. It is incomplete: processes may have been restored, as
+// from a checkpoint.
+func (s *Snapshot) readOtherBoot(records *[kindCount][]record) {
+	s.readSchedules(records[scheduleRecord])
+	s.readInstances(records[instanceRecord])
+	for name, v := range s.Instances {
+		if v.Schedule != nil {
+			s.Schedules[name] = *v.Schedule
+		}
+	}
+	clear(s.Instances)
+	s.Obsolete = nil
+	for _, all := range records {
+		for _, r := range all {
+			s.Obsolete = append(s.Obsolete, r.text)
+		}
+	}
+	s.LastStart, s.Incomplete = 0, true
+}
+
+// refuse refuses a record on which processes depend.
+func (s *Snapshot) refuse(r record, err error) {
+	s.Incomplete = true
+	s.Refused = append(s.Refused, BadRecord{r.text, err})
+}
+
+// drop refuses a record on which no process depends, and which is replaced.
+func (s *Snapshot) drop(r record, err error) {
+	s.Obsolete = append(s.Obsolete, r.text)
+	s.Refused = append(s.Refused, BadRecord{r.text, err})
+}
+
+// readInstances decodes the instances' records on all processors: there may be ten thousand.
+func (s *Snapshot) readInstances(records []record) {
+	values, errs := make([]Instance, len(records)), make([]error, len(records))
+	workers.Each(len(records), func(i int) {
+		if errs[i] = json.Unmarshal(records[i].value, &values[i]); errs[i] == nil {
+			errs[i] = values[i].Check()
+		}
+	})
+	for i, r := range records {
+		if errs[i] != nil {
+			s.refuse(r, errs[i])
+			continue
+		}
+		s.Instances[r.name] = &values[i]
+		s.LastStart = max(s.LastStart, values[i].LastCompletedStart)
+	}
+}
+
+// Check returns an error for values that this superd can't use.
+func (v *Instance) Check() error {
+	machine := v.Machine()
+	if err := machine.Check(); err != nil {
+		return err
+	}
+	state, err := fsm.ParseState(v.State)
+	if err != nil {
+		return err
+	}
+	run := v.Run != nil
+	if run != state.HasRun() || state.Lives() && v.Run.Main == nil {
+		return fmt.Errorf("state %s does not fit the run", v.State)
+	}
+	if v.Due != nil && !state.MayRetry() {
+		return fmt.Errorf("state %s with a pending restart", v.State)
+	}
+	if run && v.Run.Hook != nil && !isHookIndex(v.Run.Hook.At) {
+		return fmt.Errorf("hook %d", v.Run.Hook.At)
+	}
+	for _, p := range []*config.Program{v.Definition, v.RunDefinition(nil)} {
+		if p != nil && p.Settings == nil {
+			return errors.New("a definition without settings")
+		}
+	}
+	return nil
+}
+
+// isHookIndex reports whether a program can have a hook of that index.
+func isHookIndex(at int) bool { return at >= 0 && at < 10_000 }
+
+func (s *Snapshot) readStarts(records []record) {
+	for _, r := range records {
+		s.Obsolete = append(s.Obsolete, r.text)
+		s.LastStart = max(s.LastStart, r.number)
+		start := &Start{Number: r.number}
+		err := json.Unmarshal(r.value, start)
+		if err == nil && start.Hook != nil && !isHookIndex(*start.Hook) {
+			err = fmt.Errorf("hook %d", *start.Hook)
+		}
+		if err != nil {
+			s.refuse(r, err)
+			continue
+		}
+		if known := s.Starts[r.name]; known == nil || known.Number < r.number {
+			s.Starts[r.name] = start
+		}
+	}
+}
+
+func (s *Snapshot) readSchedules(records []record) {
+	for _, r := range records {
+		var progress schedule.State
+		if err := json.Unmarshal(r.value, &progress); err != nil {
+			s.drop(r, err)
+			continue
+		}
+		s.Schedules[r.name] = progress
+	}
+}
+
+func (s *Snapshot) readScales(records []record) {
+	for _, r := range records {
+		var v Scale
+		err := json.Unmarshal(r.value, &v)
+		if err == nil && (v.Replicas < 0 || v.Replicas > config.MaxReplicas) {
+			err = fmt.Errorf("%d replicas", v.Replicas)
+		}
+		if err != nil {
+			s.drop(r, err)
+			continue
+		}
+		s.Scales[r.name] = v
+	}
+}
+
+// Lives reports whether the journal has runs, whose processes may live.
+func (s *Snapshot) Lives() bool {
+	if len(s.Starts) > 0 {
+		return true
+	}
+	for _, v := range s.Instances {
+		if v.Run != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Names returns the names of the instances that the journal has, in order.
+func (s *Snapshot) Names() []string {
+	names := map[string]bool{}
+	for name := range s.Instances {
+		names[name] = true
+	}
+	for name := range s.Starts {
+		names[name] = true
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// Runs returns the runs that the journal has. Processes of any other run are leftover processes.
+func (s *Snapshot) Runs() map[string]bool {
+	runs := map[string]bool{}
+	for _, v := range s.Instances {
+		if v.Run != nil {
+			runs[v.Run.ID] = true
+		}
+	}
+	for _, start := range s.Starts {
+		runs[start.Run] = true
+	}
+	return runs
+}
+
+// FDNames returns the names in the descriptor store that the journal has. Some may occur twice.
+func (s *Snapshot) FDNames() []string {
+	var names []string
+	for _, v := range s.Instances {
+		names = append(names, v.FDNames()...)
+	}
+	for _, start := range s.Starts {
+		names = append(names, start.Notify, start.Ready, start.FDNames[0], start.FDNames[1])
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
+}
+
+// HasStart reports whether the instance has a start record whose result is not in its own record.
+func (s *Snapshot) HasStart(name string) bool {
+	start, v := s.Starts[name], s.Instances[name]
+	return start != nil && (v == nil || start.Number > v.LastCompletedStart)
+}
