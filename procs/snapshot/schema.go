@@ -4,6 +4,22 @@
 // [Read] turns a journal into a [Snapshot] and refuses records that this superd can't use.
 // [Snapshot.Merge] completes the record of an instance with its start record. The package takes
 // values and returns values: it opens nothing, reads no clock and logs nothing.
+//
+// # When the schema changes
+//
+// Every later superd reads the journals of this one. testdata/v1 has journals of format 1, and
+// TestGoldenJournals compares what is understood of them. The keys in the journal are independent
+// of Go: a field may be renamed, its key may not.
+//
+//   - Add a field with omitempty or omitzero, so that its zero value means what its absence meant.
+//     An older superd ignores it.
+//   - A definition has the names of the fields of [config.Program]. A field that is renamed there
+//     gets a tag with its old name.
+//   - An older superd refuses a record with a state or an outcome that it does not know, and scans
+//     for processes. It shows an actor or a reason that it does not know as an unknown one.
+//   - Where an older superd would misread a value, increment the format in procs/journal/record.go.
+//     Then `go test ./tests -run JournalsAreUnderstood -update` writes testdata/v2. Keep v1, which
+//     [Read] still has to understand.
 package snapshot
 
 import (

@@ -11,9 +11,28 @@ import (
 	"superd/procs/fsm"
 )
 
-// fill sets v, and what it points to, to random values. With zeros, each is at times zero.
-func fill(rng *rand.Rand, v reflect.Value, zeros bool) {
-	if zeros && rng.IntN(3) == 0 {
+// A filler sets values to random ones.
+type filler struct {
+	rng     *rand.Rand
+	zeros   bool // at times zero
+	texts   []string
+	numbers []int64
+}
+
+// oddValues returns a filler for values that an encoder may get wrong.
+func oddValues() *filler {
+	return &filler{rand.New(rand.NewPCG(1, 2)), true,
+		[]string{"web", "a b", "<&>", "\"\\", "tab\t", "ü€", "\u2028", "\x7f"}, []int64{1, -1, 100, -100, 1<<31 - 1}}
+}
+
+// plainValues returns a filler that leaves nothing zero.
+func plainValues() *filler {
+	return &filler{rand.New(rand.NewPCG(1, 2)), false, []string{"web", "a b"}, []int64{1, 2, 100}}
+}
+
+// fill sets v, and what it points to.
+func (f *filler) fill(v reflect.Value) {
+	if f.zeros && f.rng.IntN(3) == 0 {
 		v.SetZero()
 		return
 	}
@@ -21,50 +40,62 @@ func fill(rng *rand.Rand, v reflect.Value, zeros bool) {
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.String:
-		v.SetString([]string{"web", "a b", "<&>", "\"\\", "tab\t", "ü€", "\u2028", "\x7f"}[rng.IntN(8)])
-	case reflect.Int, reflect.Int64:
-		v.SetInt([]int64{1, -1, 100, -100, 1<<63 - 1}[rng.IntN(5)])
-	case reflect.Uint64:
-		v.SetUint([]uint64{1, 200, 1<<64 - 1}[rng.IntN(3)])
+		v.SetString(f.texts[f.rng.IntN(len(f.texts))])
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		v.SetInt(f.numbers[f.rng.IntN(len(f.numbers))])
+	case reflect.Uint32, reflect.Uint64:
+		v.SetUint([]uint64{1, 200, 1<<32 - 1}[f.rng.IntN(3)])
+	case reflect.Float64:
+		v.SetFloat(1.5)
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf("KEY"), reflect.ValueOf("value"))
 	case reflect.Pointer:
-		if p, ok := v.Addr().Interface().(**config.Program); ok {
-			*p = config.DefaultProgram("web")
-			return
-		}
 		v.Set(reflect.New(v.Type().Elem()))
-		fill(rng, v.Elem(), zeros)
+		f.fill(v.Elem())
 	case reflect.Slice:
-		v.Set(reflect.MakeSlice(v.Type(), 1+rng.IntN(3), 3))
+		v.Set(reflect.MakeSlice(v.Type(), 1+f.rng.IntN(3), 3))
 		for i := range v.Len() {
-			fill(rng, v.Index(i), zeros)
+			f.fill(v.Index(i))
 		}
 	case reflect.Array:
 		for i := range v.Len() {
-			fill(rng, v.Index(i), zeros)
+			f.fill(v.Index(i))
 		}
 	case reflect.Struct:
-		if t, ok := v.Addr().Interface().(*time.Time); ok {
-			*t = time.Unix(rng.Int64N(1<<31), 12345).UTC()
-			return
-		}
-		for i := range v.NumField() {
-			if v.Type().Field(i).Tag.Get("json") != "-" { // the journal has it elsewhere
-				fill(rng, v.Field(i), zeros)
-			}
-		}
+		f.fillStruct(v)
 	default:
 		panic("no values for " + v.Type().String())
+	}
+}
+
+func (f *filler) fillStruct(v reflect.Value) {
+	switch s := v.Addr().Interface().(type) {
+	case *time.Time:
+		*s = time.Unix(f.rng.Int64N(1<<31), 12345).UTC()
+		return
+	case *config.Program: // without mistakes: see WithoutMistakes
+		s.Settings = &config.Settings{}
+		f.fill(reflect.ValueOf(s.Settings).Elem())
+		s.Name, s.Command, s.File, s.Line = "web", []string{"web", "a b"}, "web.toml", 7
+		s.Environment, s.LoggerOf = map[string]string{"KEY": "value"}, "web"
+		return
+	}
+	for i := range v.NumField() {
+		if v.Type().Field(i).Tag.Get("json") != "-" { // the journal has it elsewhere
+			f.fill(v.Field(i))
+		}
 	}
 }
 
 // TestRecordsAreReadAsWritten: each record is read from JSON as it was written, with random values
 // in its fields. It covers fields added later, too.
 func TestRecordsAreReadAsWritten(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
+	f := oddValues()
 	for _, r := range []any{Superd{}, Instance{}, Start{}, Scale{}} {
-		for i := range 5000 {
+		for range 5000 {
 			v, read := reflect.New(reflect.TypeOf(r)), reflect.New(reflect.TypeOf(r))
-			fill(rng, v.Elem(), i%2 == 0)
+			f.fill(v.Elem())
 			text, err := json.Marshal(v.Interface())
 			if err != nil {
 				t.Fatal(err)
@@ -81,10 +112,10 @@ func TestRecordsAreReadAsWritten(t *testing.T) {
 
 // TestMachineIsPartOfTheRecord: each field of a machine's snapshot has its place in the record.
 func TestMachineIsPartOfTheRecord(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
+	f := oddValues()
 	for range 1000 {
-		want := fsm.Saved{Outdated: rng.IntN(2) == 0}
-		fill(rng, reflect.ValueOf(&want).Elem(), true)
+		want := fsm.Saved{Outdated: f.rng.IntN(2) == 0}
+		f.fillStruct(reflect.ValueOf(&want).Elem())
 		v := Instance{Run: &Run{}}
 		v.SetMachine(want)
 		if got := v.Machine(); !reflect.DeepEqual(got, want) {
