@@ -168,6 +168,7 @@ func TestMergedDefinition(t *testing.T) {
 		{"a start alone", both, nil, &Start{Run: "a", Config: 2, Number: 1}, nextWeb, nil, false, nextWeb},
 		{"a start alone, no configuration", both, nil, &Start{Run: "a", Config: 3, Number: 1}, oldWeb, nil, true, oldWeb},
 		{"a start by the next configuration", both, stopped(1, nil), &Start{Run: "a", Config: 2, Number: 1}, oldWeb, nextWeb, false, nil},
+		{"a start by the one that is left", map[uint64]*config.Config{2: next}, stopped(1, nil), &Start{Run: "a", Config: 2, Number: 1}, nextWeb, nil, false, nil},
 		{"a start by one that is lost", both, stopped(1, nil), &Start{Run: "a", Config: 3, Number: 1}, oldWeb, nil, true, nil},
 	}
 	for _, tt := range tests {
@@ -188,6 +189,16 @@ func TestMergedDefinition(t *testing.T) {
 				t.Errorf("wanted up: %v, want %v", m.Desired.Up, up)
 			}
 		})
+	}
+}
+
+// TestCompletedStartOfLostConfiguration: a run is outdated if its start names a configuration that
+// the journal does not have, even if the instance's record includes the start.
+func TestCompletedStartOfLostConfiguration(t *testing.T) {
+	record := &Instance{Config: 3, State: fsm.Running.Name(), Outcome: fsm.WantUp.OutcomeName(), LastCompletedStart: 1, Run: &Run{ID: "a", Main: &Process{Pid: 2}}}
+	m := oneInstance(record, &Start{Run: "a", Config: 3, Number: 1}).Merge("web", &config.Config{})
+	if !m.Run.Outdated || m.Start != nil || record.Run.Outdated {
+		t.Errorf("outdated %v, start %v, in the record outdated %v; want true, none, false", m.Run.Outdated, m.Start, record.Run.Outdated)
 	}
 }
 

@@ -231,15 +231,17 @@ func TestNewestStartCounts(t *testing.T) {
 		StartKey("web", 9):  `{"run":"a"}`,
 		StartKey("web", 10): `{"run":"b"}`,
 		StartKey("web", 2):  `{"run":"c"}`,
+		StartKey("db", 20):  `{"run":"d"}`,
 	}), nil)
 	if start := s.Starts["web"]; start == nil || start.Run != "b" || start.Number != 10 {
 		t.Errorf("start %+v, want number 10", start)
 	}
-	if len(s.Obsolete) != 3 || s.LastStart != 12 || !s.Lives() || s.HasStart("web") {
-		t.Errorf("obsolete %v, last start %d, lives %v, has start %v; want 3 keys, 12, true, false", s.Obsolete, s.LastStart, s.Lives(), s.HasStart("web"))
+	if len(s.Obsolete) != 4 || s.LastStart != 20 || !s.Lives() || s.HasStart("web") || !s.HasStart("db") {
+		t.Errorf("obsolete %v, last start %d, lives %v, has start %v, %v; want 4 keys, 20, true, false, true",
+			s.Obsolete, s.LastStart, s.Lives(), s.HasStart("web"), s.HasStart("db"))
 	}
-	if runs := s.Runs(); !maps.Equal(runs, map[string]bool{"b": true, "x": true}) || !slices.Equal(s.Names(), []string{"web"}) {
-		t.Errorf("runs %v, names %v; want b and x, web", runs, s.Names())
+	if runs := s.Runs(); !maps.Equal(runs, map[string]bool{"b": true, "d": true, "x": true}) || !slices.Equal(s.Names(), []string{"db", "web"}) {
+		t.Errorf("runs %v, names %v; want b, d and x; db, web", runs, s.Names())
 	}
 }
 
