@@ -1,6 +1,9 @@
 package procs
 
-import "superd/config"
+import (
+	"superd/config"
+	"superd/procs/snapshot"
+)
 
 // A configState has the active configuration, and the numbers of those in the journal: a successor
 // needs the older ones until the active one is applied completely.
@@ -18,6 +21,19 @@ func newConfigState(p *platform, rec *recorder, saveSelf func()) *configState {
 	return &configState{platform: p, recorder: rec, saveSelf: saveSelf, active: p.options.Config}
 }
 
+// snapshot sets the numbers in the record of superd.
+func (c *configState) snapshot(v *snapshot.Superd) { v.Config, v.Before = c.number, c.before }
+
+// restore sets the numbers, and makes known active: the configuration that the predecessor has
+// applied completely. known may be nil; restore reports whether it is not.
+func (c *configState) restore(v *snapshot.Superd, known *config.Config) bool {
+	c.number, c.before = v.Config, v.Before
+	if known != nil {
+		c.active = known
+	}
+	return known != nil
+}
+
 // activate makes next the active configuration; apply applies it to the instances. Until the result
 // is saved, the previous configurations stay in the journal, so that a successor can complete the
 // change.
@@ -30,7 +46,7 @@ func (c *configState) activate(next *config.Config, apply func()) {
 	c.number++
 	number := c.number
 	// First: queued records may be replaced by ones that refer to it
-	c.recorder.journal.QueueFirst(configKey(number), archived{c.options.Archive, next})
+	c.recorder.journal.QueueFirst(snapshot.ConfigKey(number), archived{c.options.Archive, next})
 	c.saveSelf()
 	apply()
 	c.dropBefore(number)
@@ -51,7 +67,7 @@ func (c *configState) dropBefore(number uint64) {
 		c.before = 0
 		c.saveSelf() // First: no record may refer to a removed configuration
 		for old := first; old < number; old++ {
-			c.recorder.queue(configKey(old), nil)
+			c.recorder.queue(snapshot.ConfigKey(old), nil)
 		}
 	})
 }
@@ -60,14 +76,14 @@ func (c *configState) dropBefore(number uint64) {
 func (c *configState) activateFirst() {
 	c.number++
 	c.before = 0
-	c.recorder.queue(configKey(c.number), archived{c.options.Archive, c.active})
+	c.recorder.queue(snapshot.ConfigKey(c.number), archived{c.options.Archive, c.active})
 	c.saveSelf()
 }
 
 // removeRecords removes the configurations from the journal.
 func (c *configState) removeRecords() {
 	for number := c.number; number > 0 && number >= c.before; number-- {
-		c.recorder.queue(configKey(number), nil)
+		c.recorder.queue(snapshot.ConfigKey(number), nil)
 		if c.before == 0 {
 			break
 		}

@@ -26,7 +26,7 @@ func newConflicts(reg *registry, q *reconciler) *conflicts {
 
 // with returns an instance that must be removed before in may start; nil if there is none.
 func (c *conflicts) with(in *instance) *instance {
-	if other := c.registry.byName[programOf(in.name)]; other != nil && other != in {
+	if other := c.registry.byName[config.ProgramOf(in.name)]; other != nil && other != in {
 		return other
 	}
 	if !numbered(in.name) {

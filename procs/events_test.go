@@ -12,6 +12,7 @@ import (
 	"superd/pidfd"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
+	"superd/procs/snapshot"
 )
 
 // TestEventsOfALife starts a program, crashes it, starts it again and stops it: each event is
@@ -157,11 +158,11 @@ func TestShutdownIsWrittenFirst(t *testing.T) {
 			h.sup.shutdown.requestedAt = -secondRequestAfter
 		}
 		h.sup.Shutdown("the test")
-		at := slices.IndexFunc(h.journal.batch, func(e simEntry) bool { return e.key == superdKey })
+		at := slices.IndexFunc(h.journal.batch, func(e simEntry) bool { return e.key == snapshot.SuperdKey })
 		if at < 0 {
 			t.Fatalf("at once %v: the journal's writer has %v, want the shutdown", hurry, h.journal.batch)
 		}
-		if v := h.journal.batch[at].value.(*savedSuperd); v.Shutdown == nil || v.Shutdown.Hurry != hurry {
+		if v := h.journal.batch[at].value.(*snapshot.Superd); v.Shutdown == nil || v.Shutdown.Hurry != hurry {
 			t.Errorf("at once %v: %+v is being written", hurry, v.Shutdown)
 		}
 		h.journal.Put("x", nil) // writes it

@@ -2,6 +2,7 @@ package procs
 
 import (
 	"fmt"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -11,6 +12,7 @@ import (
 	"superd/pidfd"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/snapshot"
 )
 
 // reap handles the exit of the main process.
@@ -80,6 +82,26 @@ func (in *instance) reap(r *run, process host.Process) {
 		return
 	}
 	in.logFailure("program exited", attrs...)
+}
+
+// snapshot returns the snapshot of the exit status; nil for nil.
+func (e *ExitStatus) snapshot() *snapshot.Exit {
+	if e == nil {
+		return nil
+	}
+	return &snapshot.Exit{Known: e.Known, Code: e.Code, Signal: e.signal, At: e.at}
+}
+
+// restoreExit returns the exit status of a snapshot; nil for nil.
+func restoreExit(v *snapshot.Exit) *ExitStatus {
+	if v == nil {
+		return nil
+	}
+	e := &ExitStatus{Known: v.Known, Code: v.Code, signal: v.Signal, at: v.At}
+	if v.Signal != 0 {
+		e.Signal = signalName(syscall.Signal(v.Signal))
+	}
+	return e
 }
 
 // exitOf returns the exit of a main process as the machine has it.

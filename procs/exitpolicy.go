@@ -6,6 +6,7 @@ import (
 
 	"superd/config"
 	"superd/procs/fsm"
+	"superd/procs/snapshot"
 )
 
 // An exitPolicy decides when superd ends by itself, and its exit status. It begins the shutdown.
@@ -26,6 +27,23 @@ func newExitPolicy(s *Supervisor) *exitPolicy {
 	return &exitPolicy{
 		platform: s.platform, shutdown: s.shutdown, registry: s.registry,
 		reconciler: s.reconciler, config: s.config,
+	}
+}
+
+// snapshot sets in the record of superd whether something was started, and the exit status in that
+// of the shutdown.
+func (x *exitPolicy) snapshot(v *snapshot.Superd) {
+	v.Begun = x.begun
+	if v.Shutdown != nil {
+		v.Shutdown.Status = x.status
+	}
+}
+
+// restore is the inverse of snapshot.
+func (x *exitPolicy) restore(v *snapshot.Superd) {
+	x.begun = v.Begun
+	if v.Shutdown != nil {
+		x.status, x.decided = v.Shutdown.Status, v.Shutdown.Status != 0
 	}
 }
 

@@ -2,7 +2,6 @@ package procs
 
 import (
 	"encoding/json"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/journal"
 	"superd/procs/notify"
+	"superd/procs/snapshot"
 )
 
 // newFaultFree returns a history without faults, in which programs run without end, and a function
@@ -248,12 +248,12 @@ func TestRecoveryJudgesFirstFailed(t *testing.T) {
 	h.kernel.mix, h.models = faultMix{}, map[string]*model{}
 	h.configs = []*config.Config{before, after}
 	state := &journal.State{Existed: true, Values: map[string]json.RawMessage{
-		superdKey: json.RawMessage(`{"config":1,"begun":true}`), configKey(1): json.RawMessage(`0`),
-		instanceKey("a"): json.RawMessage(`{"config":1,"state":"failed","outcome":"failed","since":20,"desired":{"up":true},"exit":{"code":7,"known":true}}`),
-		instanceKey("b"): json.RawMessage(`{"config":1,"state":"failed","outcome":"failed","since":10,"desired":{"up":true},"exit":{"code":9,"known":true}}`),
+		snapshot.SuperdKey: json.RawMessage(`{"config":1,"begun":true}`), snapshot.ConfigKey(1): json.RawMessage(`0`),
+		snapshot.InstanceKey("a"): json.RawMessage(`{"config":1,"state":"failed","outcome":"failed","since":20,"desired":{"up":true},"exit":{"code":7,"known":true}}`),
+		snapshot.InstanceKey("b"): json.RawMessage(`{"config":1,"state":"failed","outcome":"failed","since":10,"desired":{"up":true},"exit":{"code":9,"known":true}}`),
 	}}
 	o := h.options()
-	o.Config, o.Resumed, o.Snapshot = after, false, ReadSnapshot(state, h.restore, slog.New(slog.DiscardHandler))
+	o.Config, o.Resumed, o.Snapshot = after, false, snapshot.Read(state, h.restore)
 	h.adopting = true
 	h.sup = New(o)
 	if err := h.sup.Adopt(); err != nil {

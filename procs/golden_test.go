@@ -17,6 +17,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/schedule"
+	"superd/procs/snapshot"
 	"superd/tests/golden"
 )
 
@@ -103,24 +104,24 @@ func TestGoldenRecords(t *testing.T) {
 	states := map[fsm.State]bool{}
 	for _, in := range h.sup.registry.instances {
 		states[in.machine.State()] = true
-		b.WriteString(recordText(t, instanceKey(in.name), in.saved()))
+		b.WriteString(recordText(t, snapshot.InstanceKey(in.name), in.snapshot()))
 	}
 	for state := range fsm.StateCount {
 		if !states[state] {
 			t.Errorf("no instance is %s", state.Name())
 		}
 	}
-	b.WriteString(recordText(t, superdKey, h.sup.savedSelf()))
-	b.WriteString(recordText(t, scaleKey("web"), h.sup.replicas.scales["web"]))
-	b.WriteString(recordText(t, startKey("web", 7), &savedStart{
-		Run: "r", Config: 2, Hook: new(1), PostStop: true, After: 3, Process: &savedProcess{4, 5, 6, "7"}, Notify: "8", Ready: "9",
+	b.WriteString(recordText(t, snapshot.SuperdKey, h.sup.snapshot()))
+	b.WriteString(recordText(t, snapshot.ScaleKey("web"), h.sup.replicas.scales["web"]))
+	b.WriteString(recordText(t, snapshot.StartKey("web", 7), &snapshot.Start{
+		Run: "r", Config: 2, Hook: new(1), PostStop: true, After: 3, Process: &snapshot.Process{Pid: 4, Start: 5, Inode: 6, FDName: "7"}, Notify: "8", Ready: "9",
 		FDNames: [2]string{"10", "11"}, At: 12, Schedule: &schedule.State{Line: "@daily"},
 	}))
 	b.WriteString("\nand in a shutdown:\n")
 	h.sup.Shutdown("SIGTERM")
 	h.v.RunFor(time.Millisecond)
-	b.WriteString(recordText(t, superdKey, h.sup.savedSelf()))
-	b.WriteString(recordText(t, instanceKey("web@1"), h.sup.registry.byName["web@1"].saved()))
+	b.WriteString(recordText(t, snapshot.SuperdKey, h.sup.snapshot()))
+	b.WriteString(recordText(t, snapshot.InstanceKey("web@1"), h.sup.registry.byName["web@1"].snapshot()))
 	golden.Check(t, "journal.txt", b.String())
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

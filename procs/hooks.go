@@ -13,6 +13,7 @@ import (
 	"superd/loop"
 	"superd/pidfd"
 	"superd/procs/host"
+	"superd/procs/snapshot"
 )
 
 // A hookRun runs the hooks of one key in order, as processes of the instance's tree. Their output
@@ -46,6 +47,33 @@ var errHookStopped = errors.New("cancelled")
 func (in *instance) newHooks(r *run, key string, commands [][]string, done func(error)) *hookRun {
 	r.hook = &hookRun{in: in, run: r, key: key, commands: commands, timeout: r.program.StartTimeout, done: done}
 	return r.hook
+}
+
+// snapshot returns the snapshot of the current hook; nil for nil.
+func (h *hookRun) snapshot() *snapshot.Hook {
+	if h == nil {
+		return nil
+	}
+	v := &snapshot.Hook{At: h.at, Stopped: h.stopped || h.killWhenStarted, Due: h.due, Timeout: h.timeout}
+	if h.failed != nil {
+		v.Failed = h.failed.Error()
+	}
+	if h.process != nil {
+		v.Process = snapshotIdentity(h.id, h.fdName)
+	}
+	return v
+}
+
+// restore sets the current hook to a snapshot, without its process and its timer.
+func (h *hookRun) restore(v *snapshot.Hook) {
+	h.from(v.At)
+	h.due, h.stopped = v.Due, v.Stopped
+	if v.Failed != "" {
+		h.failed = errors.New(v.Failed)
+	}
+	if v.Timeout > 0 {
+		h.timeout = v.Timeout
+	}
 }
 
 // from sets the index of the first hook to run. If the definition has fewer hooks by now, it

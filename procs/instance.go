@@ -8,6 +8,7 @@ import (
 	"superd/loop"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/snapshot"
 )
 
 // An instance is one instance of a program: its machine, and what the machine's effects act on.
@@ -113,6 +114,55 @@ func (s *Supervisor) newInstance(name string, program, runProgram *config.Progra
 	s.subscriptions.watchLines(in)
 	in.addToGraph()
 	return in
+}
+
+// save queues the instance's record.
+func (in *instance) save() {
+	if in.scope.Closed() || in.sup.recorder.ended {
+		return
+	}
+	in.sup.recorder.queue(snapshot.InstanceKey(in.name), in.snapshot())
+}
+
+// snapshot returns the instance's record. It shares no mutable data.
+func (in *instance) snapshot() *snapshot.Instance {
+	v := &snapshot.Instance{
+		Config: in.sup.config.number, Removed: in.membership.Leaves(),
+		Quarantined: in.quarantine != nil, Since: in.sinceAt,
+		LastCompletedStart: in.lastCompletedStart, Tree: in.tree.Path(),
+		Exit: in.lastExit.snapshot(),
+	}
+	if in.membership.Leaves() {
+		v.Definition = snapshot.WithoutMistakes(in.program)
+	}
+	if desired := in.replacementTarget; desired != nil {
+		v.ReplacementTarget = new(desired.Snapshot())
+	}
+	if t := in.restartTimer; t != nil {
+		v.Due = new(t.Due())
+	}
+	if in.execProbe != nil {
+		v.Probes = in.execProbe.tree.Path()
+	}
+	if in.run != nil {
+		v.Run = in.run.snapshot()
+	}
+	v.SetMachine(in.machine.Snapshot())
+	in.schedule.snapshot(v)
+	in.snapshotOutput(v)
+	return v
+}
+
+// restore sets the instance to its record. The recovery restores what needs processes and
+// descriptors: the run, its hook and notifications, and the output.
+func (in *instance) restore(v *snapshot.Instance) {
+	in.machine.Restore(v.Machine(), v.Run != nil)
+	in.sinceAt, in.lastCompletedStart = v.Since, v.LastCompletedStart
+	in.lastExit = restoreExit(v.Exit)
+	if desired := v.ReplacementTarget; desired != nil {
+		in.replacementTarget = new(desired.Restore())
+	}
+	in.schedule = restoreSchedule(v)
 }
 
 // renewTree replaces the instance's tree by one at path. The new tree contains only processes of

@@ -11,6 +11,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/probe"
+	"superd/procs/snapshot"
 )
 
 // A monitor runs the health checks and the watchdog of a main process that is ready.
@@ -75,11 +76,26 @@ func (m *monitor) startChecks(h *config.Health, before *monitor) {
 	case before != nil && before.what == m.what:
 		m.health.Resume(before.health.FailuresInRow(), before.healthy())
 		m.last = before.last
-	case m.run.savedHealth != nil && m.run.savedHealth.What == m.what:
-		m.health.Resume(m.run.savedHealth.Failures, m.run.savedHealth.Healthy)
+	default:
+		m.restore(m.run.savedHealth)
 	}
 	m.run.savedHealth = nil
 	m.probe = in.sup.prober.Start(m.scope, c, probe.Options{Interval: h.Interval, Timeout: h.Timeout, Light: h.Exec == nil}, m.onResult)
+}
+
+// snapshot returns the snapshot of the health; nil while nothing is known.
+func (m *monitor) snapshot() *snapshot.Health {
+	if m.what == "" || m.health.FailuresInRow() == 0 && m.healthy() == nil {
+		return nil
+	}
+	return &snapshot.Health{What: m.what, Failures: m.health.FailuresInRow(), Healthy: m.healthy()}
+}
+
+// restore sets the health to a snapshot of the same checks. v may be nil.
+func (m *monitor) restore(v *snapshot.Health) {
+	if v != nil && v.What == m.what {
+		m.health.Resume(v.Failures, v.Healthy)
+	}
 }
 
 // healthy returns the health; nil while it is unknown.
@@ -197,18 +213,4 @@ func (m *monitor) watchdogFired(reason string) {
 	in.sup.log.Warn("watchdog", "instance", in.name, "pid", m.run.process.Pid(), "reason", reason)
 	why := fsm.ReasonWatchdogTimeout.With(reason)
 	in.apply(in.machine.FailRun(fsm.WatchdogTimeout, why))
-}
-
-// A savedHealth is the health of a run in the journal.
-type savedHealth struct {
-	What     string `json:"what"`
-	Failures int    `json:"failures,omitempty"` // consecutive failures
-	Healthy  *bool  `json:"healthy,omitempty"`
-}
-
-func (m *monitor) saved() *savedHealth {
-	if m.what == "" || m.health.FailuresInRow() == 0 && m.healthy() == nil {
-		return nil
-	}
-	return &savedHealth{What: m.what, Failures: m.health.FailuresInRow(), Healthy: m.healthy()}
 }

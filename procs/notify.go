@@ -19,6 +19,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/notify"
+	"superd/procs/snapshot"
 )
 
 // maxExtension bounds the duration of a stop that the program extends, in stop time-outs.
@@ -112,6 +113,44 @@ func (r *run) ownNotifyState() *notifyState {
 		r.notifyState = &t
 	}
 	return r.notifyState
+}
+
+// snapshot sets the names of the channels, and what the program has reported, in the record of the
+// run.
+func (t *notifyState) snapshot(v *snapshot.Run) {
+	v.Notify, v.Ready = t.notifyFDName, t.readyFDName
+	v.StatusText, v.Watchdog = t.statusText, t.watchdogPeriod
+	if t.reloadTimer.Active() {
+		v.Reloading = new(t.reloadTimer.Due())
+	}
+	if t.ownStopTimer.Active() {
+		v.Leaving = new(t.ownStopTimer.Due())
+	}
+}
+
+// restoreNotify sets what the program has reported. notify and ready are the names of the channels,
+// which may be stored anew.
+func (r *run) restoreNotify(v *snapshot.Run, notify, ready string) {
+	if notify == "" && ready == "" && v.StatusText == "" && v.Watchdog == 0 {
+		return
+	}
+	t := r.ownNotifyState()
+	t.notifyFDName, t.readyFDName = notify, ready
+	t.statusText, t.watchdogPeriod = v.StatusText, v.Watchdog
+}
+
+// restoreAnnouncements resumes the reload and the stop that the program has announced. It follows
+// restoreNotify when the main process is set.
+func (in *instance) restoreAnnouncements(r *run, v *snapshot.Run) {
+	if in.machine.State() != fsm.Running {
+		return
+	}
+	if v.Reloading != nil {
+		in.beginProgramReload(r, *v.Reloading)
+	}
+	if v.Leaving != nil {
+		in.beginOwnStop(r, *v.Leaving)
+	}
 }
 
 // listen handles the notifications that the run's processes send to the socket fd.

@@ -1,14 +1,11 @@
 package procs
 
 import (
-	"sync/atomic"
 	"time"
 
-	"superd/config"
-	"superd/logs"
 	"superd/loop"
-	"superd/pidfd"
 	"superd/procs/fsm"
+	"superd/procs/snapshot"
 )
 
 // A Journal stores values for a successor. [superd/procs/journal.Journal] implements it.
@@ -149,197 +146,35 @@ type recordQueue struct {
 	busy    bool // a flush is under way, or a retry is pending
 }
 
-// save queues the instance's record.
-func (in *instance) save() {
-	if in.scope.Closed() || in.sup.recorder.ended {
-		return
-	}
-	in.sup.recorder.queue(instanceKey(in.name), in.saved())
-}
-
-// saved returns the instance's record. It shares no mutable data.
-func (in *instance) saved() *savedInstance {
-	v := &savedInstance{
-		Config: in.sup.config.number, Removed: in.membership.Leaves(), Quarantined: in.quarantine != nil,
-		Since: in.sinceAt, LastCompletedStart: in.lastCompletedStart, Drain: in.drainingRun, Tree: in.tree.Path(),
-	}
-	v.setMachine(in.machine.Snapshot())
-	if sc := in.schedule; sc != nil {
-		v.Schedule, v.DueFor, v.Skipped = sc.state(), sc.dueFor, sc.skipped
-	} else {
-		v.RunPending = false // has no meaning without a schedule
-	}
-	v.Output, v.FDName = in.collector.FD(logs.Stdout) >= 0, in.fifoNames[logs.Stdout].String()
-	v.Stderr, v.StderrFDName = in.collector.FD(logs.Stderr) >= 0, in.fifoNames[logs.Stderr].String()
-	if d := in.collector.Drops(); d != (logs.Drops{}) {
-		v.Dropped = &d
-	}
-	if in.inputFIFO != nil {
-		v.Input, v.InputFDName = true, in.inputFIFO.fdName
-	}
-	if in.membership.Leaves() {
-		v.Definition = validDefinition(in.program)
-	}
-	if in.execProbe != nil {
-		v.Probes = in.execProbe.tree.Path()
-	}
-	if desired := in.replacementTarget; desired != nil {
-		v.ReplacementTarget = new(desired.Snapshot())
-	}
-	if t := in.restartTimer; t != nil {
-		v.Due = new(t.Due())
-	}
-	if e := in.lastExit; e != nil {
-		v.Exit = &savedExit{Known: e.Known, Code: e.Code, Signal: e.signal, At: e.at}
-	}
-	if in.run != nil {
-		v.Run = in.run.saved(in)
-	}
-	return v
-}
-
-func (r *run) saved(in *instance) *savedRun {
-	v := &savedRun{
-		ID: r.invocationID, Outdated: in.machine.Outdated(), HadProcess: r.hadProcess, StartedAt: r.startedAt, ReadyAt: r.readyAt, StartDeadline: r.startDeadline, Group: int(r.group), OOMKills: int(r.oomKills), EnvSum: r.envSum,
-		StopDeadline: r.stopDeadline, TeardownDeadline: r.teardownDeadline, PreStarted: r.preStarted, PostStopped: r.postStopped,
-	}
-	v.StopLimit, v.Notify, v.Ready, v.StatusText, v.Watchdog = r.stopLimit, r.notifyFDName, r.readyFDName, r.statusText, r.watchdogPeriod
-	if r.readyAt == 0 {
-		v.PrintsFrom, v.StderrFrom = r.outputStart[logs.Stdout], r.outputStart[logs.Stderr]
-	}
-	if r.reloadTimer.Active() {
-		v.Reloading = new(r.reloadTimer.Due())
-	}
-	if r.ownStopTimer.Active() {
-		v.Leaving = new(r.ownStopTimer.Due())
-	}
-	if v.Health = r.savedHealth; r.monitor != nil {
-		v.Health = r.monitor.saved()
-	}
-	if r.program != in.program {
-		v.Definition = validDefinition(r.program)
-	}
-	if r.process != nil {
-		v.Main = savedIdentity(r.id, r.fdName.String())
-	}
-	if h := r.hook; h != nil {
-		v.Hook = &savedHook{At: h.at, Stopped: h.stopped || h.killWhenStarted, Due: h.due, Timeout: h.timeout}
-		if h.failed != nil {
-			v.Hook.Failed = h.failed.Error()
-		}
-		if h.process != nil {
-			v.Hook.Process = savedIdentity(h.id, h.fdName)
-		}
-	}
-	return v
-}
-
-// saveDrops records the output that the collector has dropped, until no more is dropped.
-func (s *Supervisor) saveDrops(c *logs.Collector) {
-	in := s.registry.byName[c.Name()]
-	if in == nil || &in.collector != c {
-		return
-	}
-	was := c.Drops()
-	in.save()
-	s.recorder.afterSaving(func(unrecorded error) {
-		switch {
-		case unrecorded != nil: // one retry serves all drops
-			s.scope.After(recordPause, func() { s.saveDrops(c) })
-		case c.DropsSaved(was):
-			s.saveDrops(c)
-		}
-	})
-}
-
-func savedIdentity(id pidfd.Identity, storedName string) *savedProcess {
-	return &savedProcess{Pid: id.Pid, Start: id.Start, Inode: id.Inode, FDName: storedName}
-}
-
-// validDefinition returns a program's definition without its mistakes: a program that was started
-// has none.
-func validDefinition(p *config.Program) *config.Program {
-	table := *p
-	table.Invalid = nil
-	return &table
-}
-
-// A startRecord is the journal's record of a start that is about to happen. A worker writes it.
-type startRecord struct {
-	in      *instance
-	key     string
-	value   savedStart
-	written atomic.Bool
-	// The descriptors created for it are in the store; owned by the worker until it returns
-	stored bool
-}
-
-// newStartRecord returns the start record of the run's main process, or of its current hook.
-func (in *instance) newStartRecord(r *run) *startRecord {
-	in.sup.recorder.starts++
-	record := &startRecord{in: in, key: startKey(in.name, in.sup.recorder.starts), value: savedStart{Run: r.invocationID, Config: r.config, number: in.sup.recorder.starts}}
-	record.value.Schedule = in.schedule.state()
-	if r.hook != nil {
-		record.value.Hook, record.value.PostStop = new(r.hook.at), in.machine.State() == fsm.TearingDown
-	}
-	return record
-}
-
-// logIntent records that a process is about to be started, not older than after (clock ticks since
-// boot). It is called off the loop. After an error the process must not be started.
-func (record *startRecord) logIntent(after uint64) error {
-	record.written.Store(true)
-	record.value.After = after
-	return record.in.sup.recorder.journal.Put(record.key, &record.value)
-}
-
-// logSpawned records the process that was started. It is called off the loop. After an error a
-// successor finds the process by its environment tags.
-func (record *startRecord) logSpawned(id pidfd.Identity, at time.Duration) error {
-	record.value.Process, record.value.At = savedIdentity(id, ""), at
-	return record.in.sup.recorder.journal.Put(record.key, &record.value)
-}
-
-// startedAt returns when the process was forked, if that is recorded. That may be before the loop's
-// turn began.
-func (record *startRecord) startedAt() time.Duration {
-	now := record.in.sup.loop.Now()
-	if record.value.At == 0 {
-		return now
-	}
-	return min(record.value.At, now)
-}
-
-// complete calls apply, which handles the result of the start, and removes the start record once
-// the new state is saved. If the failed start was the last step of a removed instance, its start
-// record is removed first: alone, it would be a start without a definition.
-func (record *startRecord) complete(apply func()) {
-	record.in.lastCompletedStart = record.value.number
-	apply()
-	switch {
-	case !record.written.Load():
-	case record.in.scope.Closed():
-		record.in.sup.recorder.journal.QueueFirst(record.key, nil)
-		record.in.sup.recorder.writeSoon()
-	default:
-		record.in.sup.recorder.queue(record.key, nil)
-	}
-}
-
 // saveSelf queues the record of superd itself.
 func (s *Supervisor) saveSelf() {
 	if !s.recorder.ended {
-		s.recorder.queue(superdKey, s.savedSelf())
+		s.recorder.queue(snapshot.SuperdKey, s.snapshot())
 	}
 }
 
-func (s *Supervisor) savedSelf() *savedSuperd {
-	v := &savedSuperd{Config: s.config.number, Before: s.config.before, Begun: s.exitPolicy.begun}
-	if s.shutdown.begun {
-		v.Shutdown = &savedShutdown{Why: s.shutdown.why.Snapshot(), RequestedAt: s.shutdown.requestedAt,
-			Hurry: s.shutdown.hurry, Status: s.exitPolicy.status}
-	}
+// snapshot returns the record of superd itself, from the parts that have durable fields.
+func (s *Supervisor) snapshot() *snapshot.Superd {
+	v := &snapshot.Superd{Shutdown: s.shutdown.snapshot()}
+	s.config.snapshot(v)
+	s.exitPolicy.snapshot(v)
 	return v
+}
+
+// restore sets the parts to the record of a predecessor. It reports whether the predecessor's
+// configuration is known.
+func (s *Supervisor) restore(r *snapshot.Snapshot) (known bool) {
+	s.recorder.starts = r.LastStart
+	s.schedules.restore(r.Schedules)
+	v := r.Superd
+	v.Begun = v.Begun || r.Lives()
+	if !s.options.Resumed {
+		v.Shutdown = nil // it is undone
+	}
+	known = s.config.restore(&v, r.Configs[r.Oldest()])
+	s.shutdown.restore(v.Shutdown)
+	s.exitPolicy.restore(&v)
+	return known
 }
 
 // saveEnd removes all records except the state of schedules and the programs that an operator has
@@ -350,24 +185,24 @@ func (s *Supervisor) saveEnd() {
 	for _, in := range s.registry.instances {
 		if state := in.schedule.state(); state != nil {
 			s.recorder.leavesRecords = true
-			s.recorder.queue(scheduleKey(in.name), state)
+			s.recorder.queue(snapshot.ScheduleKey(in.name), state)
 		}
 		desired := in.machine.Desired()
 		if before, ok := in.machine.DesiredBeforeShutdown(); ok {
 			desired = before
 		}
 		if in.membership.Leaves() || desired != (fsm.Target{Up: false, By: fsm.By(fsm.ActorOperator)}) {
-			s.recorder.queue(instanceKey(in.name), nil)
+			s.recorder.queue(snapshot.InstanceKey(in.name), nil)
 			continue
 		}
 		s.recorder.leavesRecords = true
-		s.recorder.queue(instanceKey(in.name), &savedInstance{
+		s.recorder.queue(snapshot.InstanceKey(in.name), &snapshot.Instance{
 			State: fsm.Stopped.Name(), Outcome: fsm.RunEndedDown.OutcomeName(), Desired: desired.Snapshot(),
 			StateReason: fsm.ReasonStopped.With(desired.By.String()).Snapshot(), Since: in.sinceAt,
 		})
 	}
 	s.config.removeRecords()
-	s.recorder.queue(superdKey, &savedSuperd{Ended: true})
+	s.recorder.queue(snapshot.SuperdKey, &snapshot.Superd{Ended: true})
 }
 
 // LeavesRecords reports whether records for a successor remain after an orderly end.

@@ -8,6 +8,7 @@ import (
 
 	"superd/config"
 	"superd/procs/fsm"
+	"superd/procs/snapshot"
 )
 
 // replicas decides which instances a program has, by the configuration or an operator's scale, and
@@ -25,7 +26,7 @@ type replicas struct {
 	subscriptions *subscriptions
 	shutdown      *shutdown
 	exitPolicy    *exitPolicy
-	scales        map[string]scale // replica counts set by an operator, by program
+	scales        map[string]snapshot.Scale // replica counts set by an operator, by program
 }
 
 func newReplicas(s *Supervisor) *replicas {
@@ -33,7 +34,7 @@ func newReplicas(s *Supervisor) *replicas {
 		platform: s.platform, sup: s, registry: s.registry, recorder: s.recorder, fds: s.fds,
 		config: s.config, conflicts: s.conflicts, subscriptions: s.subscriptions,
 		shutdown: s.shutdown, exitPolicy: s.exitPolicy,
-		scales: map[string]scale{},
+		scales: map[string]snapshot.Scale{},
 	}
 }
 
@@ -92,13 +93,13 @@ func (r *replicas) noneReason(program string) string {
 
 // endsScale reports whether a change ends the operator's scale of a program.
 func (r *replicas) endsScale(c *config.Change) bool {
-	return c.Kind == config.ProgramRemoved || !r.scales[c.Name].fits(c.Program)
+	return c.Kind == config.ProgramRemoved || !scaleFits(r.scales[c.Name], c.Program)
 }
 
 func (r *replicas) dropScale(program string) {
 	if _, ok := r.scales[program]; ok {
 		delete(r.scales, program)
-		r.recorder.queue(scaleKey(program), nil)
+		r.recorder.queue(snapshot.ScaleKey(program), nil)
 	}
 }
 
@@ -119,12 +120,6 @@ func (r *replicas) createMissing(program *config.Program, desired *fsm.Target) {
 			r.create(name, program, desired)
 		}
 	}
-}
-
-// programOf returns the name of the program of an instance.
-func programOf(instance string) string {
-	program, _, _ := strings.Cut(instance, "@")
-	return program
 }
 
 // create adds an instance, or makes it the replacement of one with its name that is being removed.
@@ -230,7 +225,7 @@ func (r *replicas) beginRemoval(in *instance) {
 func (r *replicas) remove(in *instance) {
 	r.registry.remove(in)
 	r.conflicts.claim(in, in.collector.Files(), nil)
-	r.recorder.queue(instanceKey(in.name), nil)
+	r.recorder.queue(snapshot.InstanceKey(in.name), nil)
 	for _, kept := range in.fifoNames {
 		r.fds.release(kept.String())
 	}
@@ -292,13 +287,13 @@ func (in *instance) desired() fsm.Target {
 }
 
 // restoreScales restores the scales that are valid for the newest configuration.
-func (r *replicas) restoreScales(saved *Snapshot) {
+func (r *replicas) restoreScales(saved *snapshot.Snapshot) {
 	newest := cmp.Or(saved.Config(), r.config.active)
-	for name, scaled := range saved.scales {
-		if p := newest.Program(name); p != nil && scaled.fits(p) {
+	for name, scaled := range saved.Scales {
+		if p := newest.Program(name); p != nil && scaleFits(scaled, p) {
 			r.scales[name] = scaled
 		} else {
-			r.recorder.queue(scaleKey(name), nil)
+			r.recorder.queue(snapshot.ScaleKey(name), nil)
 		}
 	}
 }

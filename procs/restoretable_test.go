@@ -2,7 +2,6 @@ package procs
 
 import (
 	"encoding/json"
-	"log/slog"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/journal"
+	"superd/procs/snapshot"
 )
 
 // An adoptRecorder is a simulated host that records the processes to adopt.
@@ -31,7 +31,7 @@ func (h *history) adoptFrom(t *testing.T, state *journal.State) *adoptRecorder {
 	o := h.options()
 	kernel := &adoptRecorder{simKernel: h.kernel}
 	o.Host = kernel
-	o.Resumed, o.Snapshot = true, ReadSnapshot(state, h.restore, slog.New(slog.DiscardHandler))
+	o.Resumed, o.Snapshot = true, snapshot.Read(state, h.restore)
 	if len(h.configs) > 0 {
 		o.Config = h.configs[len(h.configs)-1]
 	}
@@ -54,9 +54,9 @@ func TestRecoveredStreamsFollowStartRecord(t *testing.T) {
 	h.kernel.registerSpawned("web", "a", roleMain)
 	h.configs = []*config.Config{{Programs: []*config.Program{before}}, {Programs: []*config.Program{after}}}
 	kernel := h.adoptFrom(t, &journal.State{Existed: true, Values: map[string]json.RawMessage{
-		superdKey: json.RawMessage(`{"config":2,"before":1,"begun":true}`), configKey(1): json.RawMessage(`0`), configKey(2): json.RawMessage(`1`),
-		instanceKey("web"): json.RawMessage(`{"config":1,"state":"stopped","outcome":"down","desired":{"up":true}}`),
-		startKey("web", 1): json.RawMessage(`{"run":"a","config":2,"process":{"pid":2,"start":1}}`),
+		snapshot.SuperdKey: json.RawMessage(`{"config":2,"before":1,"begun":true}`), snapshot.ConfigKey(1): json.RawMessage(`0`), snapshot.ConfigKey(2): json.RawMessage(`1`),
+		snapshot.InstanceKey("web"): json.RawMessage(`{"config":1,"state":"stopped","outcome":"down","desired":{"up":true}}`),
+		snapshot.StartKey("web", 1): json.RawMessage(`{"run":"a","config":2,"process":{"pid":2,"start":1}}`),
 	}})
 	taken := map[logs.Stream]bool{}
 	for _, o := range kernel.all[0].Outputs {
@@ -76,8 +76,8 @@ func TestProcessOfAddedProgramIsAdopted(t *testing.T) {
 	h.kernel.registerSpawned("web", "a", roleMain)
 	h.configs = []*config.Config{{Programs: []*config.Program{db}}, {Programs: []*config.Program{db, web}}}
 	h.adoptFrom(t, &journal.State{Existed: true, Values: map[string]json.RawMessage{
-		superdKey: json.RawMessage(`{"config":2,"before":1,"begun":true}`), configKey(1): json.RawMessage(`0`), configKey(2): json.RawMessage(`1`),
-		startKey("web", 1): json.RawMessage(`{"run":"a","config":2,"process":{"pid":2,"start":1}}`),
+		snapshot.SuperdKey: json.RawMessage(`{"config":2,"before":1,"begun":true}`), snapshot.ConfigKey(1): json.RawMessage(`0`), snapshot.ConfigKey(2): json.RawMessage(`1`),
+		snapshot.StartKey("web", 1): json.RawMessage(`{"run":"a","config":2,"process":{"pid":2,"start":1}}`),
 	}})
 	h.v.RunFor(time.Minute)
 	if in := h.sup.registry.byName["web"]; in.machine.State() != fsm.Running || in.pid() != 2 {
@@ -137,8 +137,8 @@ func TestStartInNoConfiguration(t *testing.T) {
 			h.kernel.mix, h.models = faultMix{}, map[string]*model{}
 			h.configs = []*config.Config{{Programs: []*config.Program{programNamed("db", nil)}}}
 			h.adoptFrom(t, &journal.State{Existed: true, Values: map[string]json.RawMessage{
-				superdKey: json.RawMessage(`{"config":1,"begun":true}`), configKey(1): json.RawMessage(`0`),
-				instanceKey("web"): json.RawMessage(record),
+				snapshot.SuperdKey: json.RawMessage(`{"config":1,"begun":true}`), snapshot.ConfigKey(1): json.RawMessage(`0`),
+				snapshot.InstanceKey("web"): json.RawMessage(record),
 			}})
 			h.v.RunFor(time.Minute)
 			if in := h.sup.registry.byName["web"]; in != nil || h.kernel.mainsStarted["web"] != 0 || h.err != nil {
@@ -158,9 +158,9 @@ func TestProgramInNoConfigurationIsRetired(t *testing.T) {
 	h.kernel.registerSpawned("web", "a", roleMain)
 	h.configs = []*config.Config{without, {Programs: []*config.Program{db, web}}, {Programs: []*config.Program{db}}}
 	h.adoptFrom(t, &journal.State{Existed: true, Values: map[string]json.RawMessage{
-		superdKey:    json.RawMessage(`{"config":3,"before":1,"begun":true}`),
-		configKey(1): json.RawMessage(`0`), configKey(2): json.RawMessage(`1`), configKey(3): json.RawMessage(`2`),
-		instanceKey("web"): json.RawMessage(`{"config":2,"state":"running","outcome":"retry","desired":{"up":true},"run":{"id":"a","main":{"pid":2,"start":1}}}`),
+		snapshot.SuperdKey:    json.RawMessage(`{"config":3,"before":1,"begun":true}`),
+		snapshot.ConfigKey(1): json.RawMessage(`0`), snapshot.ConfigKey(2): json.RawMessage(`1`), snapshot.ConfigKey(3): json.RawMessage(`2`),
+		snapshot.InstanceKey("web"): json.RawMessage(`{"config":2,"state":"running","outcome":"retry","desired":{"up":true},"run":{"id":"a","main":{"pid":2,"start":1}}}`),
 	}})
 	h.v.RunFor(time.Minute)
 	if in := h.sup.registry.byName["web"]; in != nil {
@@ -185,7 +185,7 @@ func TestConfigurationIsKeptWhileJournalIsFull(t *testing.T) {
 	}
 	h.journal.full = nil
 	h.v.RunFor(10 * time.Second)
-	if h.sup.config.before != 0 || h.journal.values[configKey(1)] != nil || h.journal.values[configKey(2)] == nil {
+	if h.sup.config.before != 0 || h.journal.values[snapshot.ConfigKey(1)] != nil || h.journal.values[snapshot.ConfigKey(2)] == nil {
 		t.Errorf("the previous configuration is %d, the journal has %v; want only the newest",
 			h.sup.config.before, sortedKeys(h.journal.values))
 	}
@@ -202,8 +202,8 @@ func TestUnrecordedProcessIsAdopted(t *testing.T) {
 			web := programNamed("web", func(p *config.Program) { p.KillMode = mode })
 			h.configs = []*config.Config{{Programs: []*config.Program{web}}}
 			h.adoptFrom(t, &journal.State{Existed: true, MissingBytes: 1, Values: map[string]json.RawMessage{
-				superdKey: json.RawMessage(`{"config":1,"begun":true}`), configKey(1): json.RawMessage(`0`),
-				instanceKey("web"): json.RawMessage(`{"config":1,"state":"failed","outcome":"failed","desired":{"up":true}}`),
+				snapshot.SuperdKey: json.RawMessage(`{"config":1,"begun":true}`), snapshot.ConfigKey(1): json.RawMessage(`0`),
+				snapshot.InstanceKey("web"): json.RawMessage(`{"config":1,"state":"failed","outcome":"failed","desired":{"up":true}}`),
 			}})
 			h.v.RunFor(time.Minute)
 			if in := h.sup.registry.byName["web"]; in.machine.State() != fsm.Running || in.pid() != 2 || h.err != nil {
@@ -216,7 +216,7 @@ func TestUnrecordedProcessIsAdopted(t *testing.T) {
 // TestLostActor: the journal does not have the actor of a recovered run, or has one that this
 // superd does not know. The run has an actor and reasons nevertheless.
 func TestLostActor(t *testing.T) {
-	start := startKey("web", 1)
+	start := snapshot.StartKey("web", 1)
 	const started, idle = `{"run":"a","config":1,"process":{"pid":2,"start":1}}`,
 		`{"config":1,"state":"stopped","outcome":"none","desired":{"up":false},"state_reason":{"kind":"not-started"}}`
 	const running = `{"config":1,"state":"running","outcome":"retry","run":{"id":"a","main":{"pid":2,"start":1}},`
@@ -228,9 +228,9 @@ func TestLostActor(t *testing.T) {
 		want    fsm.Reason
 	}{
 		{"start record alone", map[string]string{start: started}, stops},
-		{"start record after one of an idle instance", map[string]string{start: started, instanceKey("web"): idle}, stops},
-		{"no actor", map[string]string{instanceKey("web"): running + `"desired":{"up":true}}`}, runs},
-		{"actor of another version", map[string]string{instanceKey("web"): running + `"desired":{"up":true,"by":"robot"}}`}, runs},
+		{"start record after one of an idle instance", map[string]string{start: started, snapshot.InstanceKey("web"): idle}, stops},
+		{"no actor", map[string]string{snapshot.InstanceKey("web"): running + `"desired":{"up":true}}`}, runs},
+		{"actor of another version", map[string]string{snapshot.InstanceKey("web"): running + `"desired":{"up":true,"by":"robot"}}`}, runs},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -238,7 +238,7 @@ func TestLostActor(t *testing.T) {
 			h.kernel.mix, h.models = faultMix{}, map[string]*model{}
 			h.kernel.registerSpawned("web", "a", roleMain)
 			h.configs = []*config.Config{{Programs: []*config.Program{programNamed("web", func(p *config.Program) { p.Autostart = false })}}}
-			values := map[string]json.RawMessage{superdKey: json.RawMessage(`{"config":1,"begun":true}`), configKey(1): json.RawMessage(`0`)}
+			values := map[string]json.RawMessage{snapshot.SuperdKey: json.RawMessage(`{"config":1,"begun":true}`), snapshot.ConfigKey(1): json.RawMessage(`0`)}
 			for key, record := range tt.records {
 				values[key] = json.RawMessage(record)
 			}

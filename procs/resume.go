@@ -2,7 +2,6 @@ package procs
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/snapshot"
 )
 
 // resume resumes all recovered instances.
@@ -33,14 +33,14 @@ func (c *recovery) resume(all []*recoveredInstance) {
 		}
 	}
 	switch {
-	case r.self.Ended && len(all) > 0:
+	case r.Superd.Ended && len(all) > 0:
 		c.log.Info("not started: stopped by the operator before superd ended", "instances", namesOf(all))
-	case r.existed && !r.self.Ended:
+	case r.Existed && !r.Superd.Ended:
 		c.log.Info("took over from the predecessor", "instances", len(all), "processes", alive)
 	}
-	for _, key := range r.keys {
+	for _, key := range r.Obsolete {
 		// These two are this supervisor's own by now
-		if key != superdKey && key != configKey(c.sup.config.number) {
+		if key != snapshot.SuperdKey && key != snapshot.ConfigKey(c.sup.config.number) {
 			c.sup.recorder.queue(key, nil)
 		}
 	}
@@ -92,35 +92,20 @@ func (a *recoveredInstance) resume() {
 	if in.membership.Leaves() {
 		in.resumeRetirement()
 	}
-	if a.incomplete {
+	if a.saved.Start != nil {
 		in.save()
 	}
 }
 
 func (a *recoveredInstance) resumeRun() {
 	in, v := a.in, a.saved.Run
-	r := &run{
-		in:      in,
-		program: in.program, config: a.saved.Config, invocationID: v.ID, hadProcess: v.HadProcess, startedAt: v.StartedAt, readyAt: v.ReadyAt, notifyState: &noNotifyState, group: int32(v.Group),
-		oomKills: int32(v.OOMKills), envSum: v.EnvSum, stopDeadline: v.StopDeadline, teardownDeadline: v.TeardownDeadline, preStarted: v.PreStarted, postStopped: v.PostStopped,
-	}
-	r.scope.Open(&in.scope)
-	if v.Definition != nil {
-		r.program = v.Definition
-	}
-	if v.PrintsFrom != "" || v.StderrFrom != "" {
-		r.ownNotifyState().outputStart = [...]string{v.PrintsFrom, v.StderrFrom}
-	}
+	r := in.restoreRun(a.saved.Config, v)
 	r.recordedBefore = a.recordedBefore
-	in.run = r
-	if r.hadProcess && in.tree.OOMKills() < int(r.oomKills) {
-		r.oomKills = int32(in.tree.OOMKills()) // the kernel's counter restarted
-	}
 	switch in.machine.State() {
 	case fsm.Spawning:
 		a.resumeSpawning(r)
 	case fsm.Starting, fsm.Running, fsm.StopPending, fsm.Stopping, fsm.Killing:
-		if v.ended {
+		if a.saved.MainExited {
 			a.resumeUnrecordedExit(r)
 			return
 		}
@@ -134,9 +119,9 @@ func (a *recoveredInstance) resumeRun() {
 
 // process returns the adopted process, alive or not, its identity and the name of its pidfd in the
 // descriptor store.
-func (a *recoveredInstance) process(saved *savedProcess) (p host.Process, id pidfd.Identity, storedName string) {
+func (a *recoveredInstance) process(saved *snapshot.Process) (p host.Process, id pidfd.Identity, storedName string) {
 	s := a.in.sup
-	id = saved.identity()
+	id = restoreIdentity(saved)
 	process := s.reaper.adopt(a.recovered.Found, id)
 	switch {
 	case a.recovered.Found == nil:
@@ -149,7 +134,7 @@ func (a *recoveredInstance) process(saved *savedProcess) (p host.Process, id pid
 	return process, id, s.fds.storeProcess(process)
 }
 
-func (a *recoveredInstance) resumeMain(r *run, saved *savedProcess) {
+func (a *recoveredInstance) resumeMain(r *run, saved *snapshot.Process) {
 	process, id, storedName := a.process(saved)
 	a.in.setFirstMain(r, process, id, storedName)
 	a.resumeNotify(r)
@@ -178,22 +163,10 @@ func (a *recoveredInstance) resumeNotify(r *run) {
 		}
 		return name
 	}
-	if notify, ready := restore(recovered.NotifyFD, v.Notify), restore(recovered.ReadyFD, v.Ready); notify != "" || ready != "" || v.StatusText != "" || v.Watchdog != 0 {
-		state := r.ownNotifyState()
-		state.notifyFDName, state.readyFDName, state.statusText, state.watchdogPeriod = notify, ready, v.StatusText, v.Watchdog
-	}
+	r.restoreNotify(v, restore(recovered.NotifyFD, v.Notify), restore(recovered.ReadyFD, v.Ready))
 	in.releaseNotifyFDs(r)
-	r.savedHealth, r.stopLimit = v.Health, v.StopLimit
 	in.listenForNotify(r, recovered.NotifyFD, recovered.ReadyFD)
-	if in.machine.State() != fsm.Running {
-		return
-	}
-	if v.Reloading != nil {
-		in.beginProgramReload(r, *v.Reloading)
-	}
-	if v.Leaving != nil {
-		in.beginOwnStop(r, *v.Leaving)
-	}
+	in.restoreAnnouncements(r, v)
 }
 
 // resumeStop resumes the stop of a main process, with the same deadline.
@@ -214,22 +187,22 @@ func (a *recoveredInstance) resumeStop(r *run) {
 }
 
 func (a *recoveredInstance) resumeSpawning(r *run) {
-	in, v, m := a.in, a.saved.Run, &a.in.machine
+	in, v, m, start := a.in, a.saved.Run, &a.in.machine, a.mainStart()
 	if in.membership.Leaves() && m.Desired().Up { // nothing of a retired instance is started
 		m.SetDesired(false, fsm.By(fsm.ActorRemoval))
 	}
 	switch {
-	case v.Hook != nil && (v.Hook.Process != nil || v.Hook.start != nil):
+	case v.Hook != nil && (v.Hook.Process != nil || a.saved.Start != nil):
 		a.resumeHook(in.preStart(r), v.Hook)
 		if in.mustEnd() || in.conflict != nil {
 			r.hook.stop()
 		}
-	case v.start != nil && v.start.Process != nil:
-		a.spawned(r, v.start.Process)
-	case v.start != nil && in.isOneShot():
+	case start != nil && start.Process != nil:
+		a.spawned(r, start.Process)
+	case start != nil && in.isOneShot():
 		// It may have run and ended
-		a.spawned(r, &savedProcess{})
-	case v.start != nil && in.hasLeftovers(r):
+		a.spawned(r, &snapshot.Process{})
+	case start != nil && in.hasLeftovers(r):
 		in.apply(m.Interrupted(true, in.conditions()))
 	case in.mustEnd(), m.StartBlocked(in.conditions()):
 		// Something may have changed without a record: a conflicting instance may live, or a
@@ -238,7 +211,7 @@ func (a *recoveredInstance) resumeSpawning(r *run) {
 	case len(in.program.Invalid) > 0:
 		in.spawnFailed(r, fsm.ReasonInvalid.With(in.program.Invalid.Error()), host.FaultFinal)
 	case r.preStarted:
-		if v.start != nil { // a process may have run with this id
+		if start != nil { // a process may have run with this id
 			r.invocationID = in.sup.newInvocationID()
 		}
 		in.spawnMain(r)
@@ -250,9 +223,9 @@ func (a *recoveredInstance) resumeSpawning(r *run) {
 }
 
 // spawned resumes a main process of which only the start record is known.
-func (a *recoveredInstance) spawned(r *run, saved *savedProcess) {
+func (a *recoveredInstance) spawned(r *run, saved *snapshot.Process) {
 	in := a.in
-	if r.startedAt = a.saved.Run.start.At; r.startedAt == 0 {
+	if r.startedAt = a.saved.Start.At; r.startedAt == 0 {
 		r.startedAt = in.sup.loop.Now()
 	}
 	if saved.Pid == 0 {
@@ -270,22 +243,12 @@ func (a *recoveredInstance) spawned(r *run, saved *savedProcess) {
 }
 
 // resumeHook resumes a hook. If it has ended and nothing has its exit status, that is unknown.
-func (a *recoveredInstance) resumeHook(h *hookRun, saved *savedHook) {
-	h.from(saved.At)
-	h.due, h.stopped = saved.Due, saved.Stopped
-	if saved.Failed != "" {
-		h.failed = errors.New(saved.Failed)
-	}
-	if saved.Timeout > 0 {
-		h.timeout = saved.Timeout
-	}
+func (a *recoveredInstance) resumeHook(h *hookRun, saved *snapshot.Hook) {
+	h.restore(saved)
 	h.scope = h.run.scope.Child()
-	p := saved.Process
+	p := a.saved.Process()
 	if p == nil {
-		p = saved.start.Process
-	}
-	if p == nil {
-		p, a.recovered.Found = &savedProcess{}, nil
+		p, a.recovered.Found = &snapshot.Process{}, nil
 	}
 	now := h.in.sup.loop.Now()
 	if h.due == 0 {
@@ -307,7 +270,7 @@ func (a *recoveredInstance) resumeTeardown(r *run) {
 	switch {
 	case v.Hook == nil:
 		in.killLeftovers(r, r.teardownDeadline)
-	case v.Hook.Process == nil && v.Hook.start == nil:
+	case v.Hook.Process == nil && a.saved.Start == nil:
 		in.postStop(r).from(v.Hook.At).next()
 	default:
 		a.resumeHook(in.postStop(r), v.Hook)
@@ -332,7 +295,7 @@ func (a *recoveredInstance) resumeUnrecordedExit(r *run) {
 
 // resumeRetirement resumes the removal of an instance.
 func (in *instance) resumeRetirement() {
-	if p := in.sup.config.active.Program(programOf(in.name)); p != nil && in.sup.replicas.configured(p, in.name) {
+	if p := in.sup.config.active.Program(config.ProgramOf(in.name)); p != nil && in.sup.replicas.configured(p, in.name) {
 		in.setReplacement(p)
 	}
 	by := in.machine.Desired()
@@ -357,7 +320,7 @@ func (c *recovery) startMissing() {
 		for _, name := range c.sup.replicas.names(program) {
 			switch in := c.sup.registry.byName[name]; {
 			case in != nil:
-			case !r.Incomplete || r.Clean && !program.KillMode.KillsTree():
+			case !r.Incomplete || c.options.CleanEnd && !program.KillMode.KillsTree():
 				c.sup.replicas.create(name, program, c.sup.replicas.desiredFor(program.Name))
 			default:
 				c.createUnlessQuarantined(name, program)

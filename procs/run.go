@@ -4,10 +4,12 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/logs"
 	"superd/loop"
 	"superd/pidfd"
 	"superd/procs/eventlog"
 	"superd/procs/host"
+	"superd/procs/snapshot"
 )
 
 // A run lasts from the first pre_start hook to the end of the teardown. Its scope owns its
@@ -45,9 +47,9 @@ type run struct {
 
 	startDeadline time.Duration // end of the start time-out; 0 unless readiness is awaited
 
-	*notifyState              // never nil
-	monitor      *monitor     // nil unless the run is ready and monitored
-	savedHealth  *savedHealth // health that the predecessor saved; else nil
+	*notifyState                  // never nil
+	monitor      *monitor         // nil unless the run is ready and monitored
+	savedHealth  *snapshot.Health // health that the predecessor saved; else nil
 
 	envSum       uint64        // [document.EnvSum] of the env file of the start; 0: none
 	mainCount    int32         // number of main processes so far
@@ -81,6 +83,65 @@ const (
 	drainStarted
 	drainDone
 )
+
+// snapshot returns the snapshot of the run.
+func (r *run) snapshot() *snapshot.Run {
+	v := &snapshot.Run{
+		ID: r.invocationID, HadProcess: r.hadProcess, StartedAt: r.startedAt, ReadyAt: r.readyAt,
+		StartDeadline: r.startDeadline, StopLimit: r.stopLimit, Health: r.savedHealth,
+		Group: int(r.group), OOMKills: int(r.oomKills), EnvSum: r.envSum,
+		StopDeadline: r.stopDeadline, TeardownDeadline: r.teardownDeadline,
+		Hook: r.hook.snapshot(), PreStarted: r.preStarted, PostStopped: r.postStopped,
+	}
+	if r.program != r.in.program {
+		v.Definition = snapshot.WithoutMistakes(r.program)
+	}
+	if r.process != nil {
+		v.Main = snapshotIdentity(r.id, r.fdName.String())
+	}
+	if r.readyAt == 0 {
+		v.PrintsFrom, v.StderrFrom = r.outputStart[logs.Stdout], r.outputStart[logs.Stderr]
+	}
+	if r.monitor != nil {
+		v.Health = r.monitor.snapshot()
+	}
+	r.notifyState.snapshot(v)
+	return v
+}
+
+// restoreRun sets the run to that of a record, without its processes, timers and notifications.
+func (in *instance) restoreRun(number uint64, v *snapshot.Run) *run {
+	r := &run{
+		in: in, program: in.program, config: number, invocationID: v.ID, hadProcess: v.HadProcess,
+		startedAt: v.StartedAt, readyAt: v.ReadyAt, notifyState: &noNotifyState,
+		stopLimit: v.StopLimit, savedHealth: v.Health, group: int32(v.Group),
+		oomKills: int32(v.OOMKills), envSum: v.EnvSum, stopDeadline: v.StopDeadline,
+		teardownDeadline: v.TeardownDeadline, preStarted: v.PreStarted, postStopped: v.PostStopped,
+	}
+	r.scope.Open(&in.scope)
+	if v.Definition != nil {
+		r.program = v.Definition
+	}
+	if v.PrintsFrom != "" || v.StderrFrom != "" {
+		r.ownNotifyState().outputStart = [...]string{v.PrintsFrom, v.StderrFrom}
+	}
+	if r.hadProcess && in.tree.OOMKills() < int(r.oomKills) {
+		r.oomKills = int32(in.tree.OOMKills()) // the kernel's counter restarted
+	}
+	in.run = r
+	return r
+}
+
+// snapshotIdentity returns the record of a process. storedName is the name of its pidfd in the
+// descriptor store.
+func snapshotIdentity(id pidfd.Identity, storedName string) *snapshot.Process {
+	return &snapshot.Process{Pid: id.Pid, Start: id.Start, Inode: id.Inode, FDName: storedName}
+}
+
+// restoreIdentity returns the identity of a recorded process.
+func restoreIdentity(v *snapshot.Process) pidfd.Identity {
+	return pidfd.Identity{Pid: v.Pid, Start: v.Start, Inode: v.Inode}
+}
 
 // mainEnded reports whether the main process has ended, even if its exit status is not known yet.
 func (r *run) mainEnded() bool { return r.process == nil || r.process.Ended() }

@@ -2,9 +2,7 @@ package procs
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -12,22 +10,13 @@ import (
 	"superd/config"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
-	"superd/procs/journal"
+	"superd/procs/snapshot"
 )
 
-// A scale is the number of replicas that an operator has set. It is valid until the configuration's
-// number changes.
-type scale struct {
-	Replicas   int `json:"replicas"`
-	Configured int `json:"file"` // number in the configuration when the scale was set
+// scaleFits reports whether the scale is valid for that definition of its program.
+func scaleFits(v snapshot.Scale, p *config.Program) bool {
+	return p.Replicas == v.Configured && !namesLogFile(p)
 }
-
-const scalePrefix = "scale/"
-
-// fits reports whether the scale is valid for that definition of its program.
-func (v scale) fits(p *config.Program) bool { return p.Replicas == v.Configured && !namesLogFile(p) }
-
-func scaleKey(program string) string { return scalePrefix + program }
 
 // A Scaling is a desired number of replicas. Name is a program, a group or a glob.
 type Scaling struct {
@@ -132,9 +121,9 @@ func (r *replicas) scale(program *config.Program, replicas int, result *ScaleRes
 	if numbered && replicas == program.Replicas && replicas != 1 {
 		r.dropScale(program.Name)
 	} else {
-		scaled := scale{Replicas: replicas, Configured: program.Replicas}
+		scaled := snapshot.Scale{Replicas: replicas, Configured: program.Replicas}
 		r.scales[program.Name] = scaled
-		r.recorder.queue(scaleKey(program.Name), scaled)
+		r.recorder.queue(snapshot.ScaleKey(program.Name), scaled)
 	}
 	var affected []*instance
 	for _, in := range slices.Clone(r.registry.of(program.Name)) {
@@ -165,7 +154,7 @@ func (s *Supervisor) scalings(wanted []Scaling) (map[string]int, error) {
 	counts := map[string]int{}
 	for _, w := range wanted {
 		programs := s.selector.programs(w.Name)
-		if programName := programOf(w.Name); len(programs) == 0 && programName != w.Name && s.config.active.Program(programName) != nil {
+		if programName := config.ProgramOf(w.Name); len(programs) == 0 && programName != w.Name && s.config.active.Program(programName) != nil {
 			return nil, &ScaleError{w.Name, fmt.Sprintf("it is an instance: scale its program, as in %s=%d", programName, max(w.Replicas, 1))}
 		}
 		if len(programs) == 0 {
@@ -196,21 +185,4 @@ func (r *replicas) refusal(p *config.Program, replicas int) string {
 		return fmt.Sprintf("%q would be the log file of several instances; without it each has <instance>.log", cmp.Or(p.Log.File, p.Log.StderrFile))
 	}
 	return ""
-}
-
-func (r *Snapshot) readScales(state *journal.State, log *slog.Logger) {
-	r.scales = map[string]scale{}
-	for key, text := range state.Values {
-		name, ok := strings.CutPrefix(key, scalePrefix)
-		if !ok {
-			continue
-		}
-		var v scale
-		if err := json.Unmarshal(text, &v); err != nil || v.Replicas < 0 || v.Replicas > config.MaxReplicas {
-			r.keys = append(r.keys, key)
-			log.Warn("journal record not understood: using the replicas of the configuration", "key", key, "error", err)
-			continue
-		}
-		r.scales[name] = v
-	}
 }

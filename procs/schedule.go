@@ -3,6 +3,7 @@ package procs
 import (
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"time"
 
 	"superd/config"
@@ -10,6 +11,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/schedule"
+	"superd/procs/snapshot"
 )
 
 // schedules has the table of all schedules in force, and the progress of those that a predecessor
@@ -24,6 +26,9 @@ type schedules struct {
 func newSchedules(p *platform, rec *recorder) *schedules {
 	return &schedules{platform: p, recorder: rec, saved: map[string]schedule.State{}}
 }
+
+// restore sets the progress that a predecessor saved, by instance.
+func (c *schedules) restore(saved map[string]schedule.State) { maps.Copy(c.saved, saved) }
 
 // active returns the table of all schedules, and creates it on first use.
 func (c *schedules) active() *schedule.Table {
@@ -56,7 +61,7 @@ func (c *schedules) take(instance string) *schedule.State {
 // drop deletes the progress of the schedule that a predecessor saved for the instance.
 func (c *schedules) drop(instance string) {
 	delete(c.saved, instance)
-	c.recorder.queue(scheduleKey(instance), nil)
+	c.recorder.queue(snapshot.ScheduleKey(instance), nil)
 }
 
 // A scheduleState is the progress of the schedule of an instance.
@@ -68,6 +73,24 @@ type scheduleState struct {
 	saved   *schedule.State
 	dueFor  time.Time // latest time of the schedule that was due; zero before the first
 	skipped int       // due times that were skipped during the current run
+}
+
+// snapshot sets the progress of the schedule in the record of its instance. sc may be nil.
+func (sc *scheduleState) snapshot(v *snapshot.Instance) {
+	if sc == nil {
+		v.RunPending = false // has no meaning without a schedule
+		return
+	}
+	v.Schedule, v.DueFor, v.Skipped = sc.state(), sc.dueFor, sc.skipped
+}
+
+// restoreSchedule returns the progress of the schedule in the record of an instance; nil without
+// any. The schedule is not active.
+func restoreSchedule(v *snapshot.Instance) *scheduleState {
+	if v.Schedule == nil {
+		return nil
+	}
+	return &scheduleState{saved: v.Schedule, dueFor: v.DueFor, skipped: v.Skipped}
 }
 
 // updateSchedule makes the program's schedule active exactly while the instance is wanted up. It is

@@ -10,6 +10,7 @@ import (
 	"superd/logs"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
+	"superd/procs/snapshot"
 )
 
 // drainLimit bounds how long a shutdown waits for output that is still in the pipes.
@@ -48,6 +49,21 @@ type shutdown struct {
 func newShutdown(p *platform, reg *registry, rec *recorder, re *reaper, saveSelf, saveEnd func()) *shutdown {
 	return &shutdown{
 		platform: p, registry: reg, recorder: rec, reaper: re, saveSelf: saveSelf, saveEnd: saveEnd,
+	}
+}
+
+// snapshot returns the snapshot of the shutdown, without the exit status; nil before it begins.
+func (d *shutdown) snapshot() *snapshot.Shutdown {
+	if !d.begun {
+		return nil
+	}
+	return &snapshot.Shutdown{Why: d.why.Snapshot(), RequestedAt: d.requestedAt, Hurry: d.hurry}
+}
+
+// restore sets the shutdown to a snapshot; nil: it has not begun.
+func (d *shutdown) restore(v *snapshot.Shutdown) {
+	if v != nil {
+		d.begun, d.why, d.requestedAt, d.hurry = true, v.Why.Restore(), v.RequestedAt, v.Hurry
 	}
 }
 

@@ -3,7 +3,6 @@ package procs
 import (
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"superd/config"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/snapshot"
 )
 
 // archive returns the number of a configuration, and restore the configuration of a number.
@@ -80,7 +80,7 @@ func (h *history) crash() {
 	for _, in := range h.sup.registry.instances {
 		before[in.name] = in.beforeCrash()
 		// The messages are read, though the journal is full and does not have their effects
-		if in.run != nil && h.journal.failedKeys[instanceKey(in.name)] {
+		if in.run != nil && h.journal.failedKeys[snapshot.InstanceKey(in.name)] {
 			h.kernel.socketOf(in.run.invocationID).lost = true
 		}
 	}
@@ -103,21 +103,21 @@ func (h *history) crash() {
 	h.journal = newSimJournal(h, h.journal.writeDelay)
 	h.journal.values, h.journal.full = values, full
 
-	var self savedSuperd
-	if text := state.Values[superdKey]; text != nil && json.Unmarshal(text, &self) == nil && self.Before != 0 && state.Values[configKey(self.Before)] == nil {
+	var self snapshot.Superd
+	if text := state.Values[snapshot.SuperdKey]; text != nil && json.Unmarshal(text, &self) == nil && self.Before != 0 && state.Values[snapshot.ConfigKey(self.Before)] == nil {
 		h.fail("the journal refers to configuration %d, which it does not have", self.Before)
 	}
-	recovery := ReadSnapshot(state, h.restore, slog.New(slog.DiscardHandler))
-	if recovery.Incomplete && len(state.Values) > 0 && state.Values[superdKey] != nil {
+	recovery := snapshot.Read(state, h.restore)
+	if recovery.Incomplete && len(state.Values) > 0 && state.Values[snapshot.SuperdKey] != nil {
 		h.fail("journal record not understood")
 	}
-	for run := range recovery.runs() { // the outcome may not be in the journal
+	for run := range recovery.Runs() { // the outcome may not be in the journal
 		for name := range h.models {
-			v, start := recovery.instances[name], recovery.starts[name]
+			v, start := recovery.Instances[name], recovery.Starts[name]
 			of := v != nil && v.Run != nil && v.Run.ID == run
 			decided := of && v.State == fsm.TearingDown.Name()
 			begun := start != nil && start.Run == run
-			lost := pending[instanceKey(name)] || begun && pending[startKey(name, start.number)]
+			lost := pending[snapshot.InstanceKey(name)] || begun && pending[snapshot.StartKey(name, start.Number)]
 			if lost && !decided && (of || begun) {
 				delete(h.kernel.shortages, run)
 			}
@@ -125,9 +125,9 @@ func (h *history) crash() {
 	}
 	recovery.Incomplete = false // the journal lacks its end, but is not damaged
 	for key := range pending {
-		if strings.HasPrefix(key, scalePrefix) { // from now on the written scales count
+		if strings.HasPrefix(key, snapshot.ScaleKey("")) { // from now on the written scales count
 			clear(h.scales)
-			for name, scaled := range recovery.scales {
+			for name, scaled := range recovery.Scales {
 				h.scales[name] = scaled.Replicas
 			}
 		}
@@ -144,9 +144,9 @@ func (h *history) crash() {
 		h.fail("adopt: %v", err)
 		return
 	}
-	reload := pending[superdKey] && h.sup.config.before != 0
+	reload := pending[snapshot.SuperdKey] && h.sup.config.before != 0
 	for key := range pending {
-		reload = reload || strings.HasPrefix(key, "config/") || strings.HasPrefix(key, scalePrefix)
+		reload = reload || strings.HasPrefix(key, "config/") || strings.HasPrefix(key, snapshot.ScaleKey(""))
 	}
 	for _, in := range h.sup.registry.instances {
 		was, ok := before[in.name]
@@ -154,7 +154,7 @@ func (h *history) crash() {
 			h.kernel.mains[r.invocationID].began = r.startedAt
 		}
 		h.checkIdentity(in)
-		if ok && !pending[instanceKey(in.name)] && !reload {
+		if ok && !pending[snapshot.InstanceKey(in.name)] && !reload {
 			h.checkAdopted(in, was)
 		}
 	}
@@ -263,14 +263,14 @@ func (h *history) resyncModels(before map[string]beforeCrash, pending map[string
 		*p = policyModel{begun: p.begun}
 	}
 	p.restSince = 0
-	p.begun = p.begun && (h.sup.exitPolicy.begun || !pending[superdKey])
+	p.begun = p.begun && (h.sup.exitPolicy.begun || !pending[snapshot.SuperdKey])
 	for _, in := range h.sup.registry.instances {
 		if h.models[in.name] == nil {
 			h.models[in.name] = &model{}
 		}
 		model := h.models[in.name]
 		_, known := before[in.name]
-		lost := all || pending[instanceKey(in.name)] || !known || in.membership.Leaves()
+		lost := all || pending[snapshot.InstanceKey(in.name)] || !known || in.membership.Leaves()
 		model.graph = graphModel{stoppedByOperator: in.desired().By.Is(fsm.ActorOperator) && !in.desired().Up, by: in.machine.Desired().By}
 		if lost {
 			model.wantUp, model.since = in.desired().Up && !h.sup.shutdown.begun, h.v.Now()

@@ -12,6 +12,7 @@ import (
 	"superd/config"
 	"superd/procs/deps"
 	"superd/procs/fsm"
+	"superd/procs/snapshot"
 	"superd/tests/golden"
 )
 
@@ -36,7 +37,7 @@ type defect struct {
 	// In the kernel's adoption of processes, see [simKernel]
 	noSearch, adoptsByPid, noStartRecords, inventsExits bool
 	// Changes the snapshot that superd reads of its predecessor
-	recovery func(h *history, r *Snapshot)
+	recovery func(h *history, r *snapshot.Snapshot)
 	// Called when superd is about to report a process of the instance as unkillable
 	onUnkillable func(h *history, instance string)
 	// Raises the probabilities of relevant faults
@@ -96,24 +97,24 @@ var defects = []defect{
 	{name: "unrecorded starts are not searched for", noSearch: true},
 	{name: "a process is adopted by its pid alone", adoptsByPid: true},
 	{name: "an unknown exit status is invented", inventsExits: true},
-	{name: "the desired state is not recovered", recovery: everyInstance(func(_ *history, v *savedInstance) { v.Desired.Up = true })},
-	{name: "the counters are not recovered", recovery: everyInstance(func(_ *history, v *savedInstance) { v.RestartAttempts, v.Failures = 0, nil })},
-	{name: "recovery begins a stop time-out anew", recovery: everyInstance(func(h *history, v *savedInstance) {
+	{name: "the desired state is not recovered", recovery: everyInstance(func(_ *history, v *snapshot.Instance) { v.Desired.Up = true })},
+	{name: "the counters are not recovered", recovery: everyInstance(func(_ *history, v *snapshot.Instance) { v.RestartAttempts, v.Failures = 0, nil })},
+	{name: "recovery begins a stop time-out anew", recovery: everyInstance(func(h *history, v *snapshot.Instance) {
 		if v.Run != nil && v.Run.StopDeadline > h.v.Now() {
 			v.Run.StopDeadline = h.v.Now() + 10*time.Second
 		}
 	})},
-	{name: "recovery begins a restart delay anew", recovery: everyInstance(func(h *history, v *savedInstance) {
+	{name: "recovery begins a restart delay anew", recovery: everyInstance(func(h *history, v *snapshot.Instance) {
 		if v.Due != nil && *v.Due > h.v.Now() {
 			v.Due = new(h.v.Now() + v.Delay)
 		}
 	})},
-	{name: "recovery forgets leftover processes", recovery: everyInstance(func(_ *history, v *savedInstance) {
+	{name: "recovery forgets leftover processes", recovery: everyInstance(func(_ *history, v *snapshot.Instance) {
 		if v.State == fsm.TearingDown.Name() {
 			v.State, v.Run = fsm.Stopped.Name(), nil
 		}
 	})},
-	{name: "recovery forgets a running hook", recovery: everyInstance(func(_ *history, v *savedInstance) {
+	{name: "recovery forgets a running hook", recovery: everyInstance(func(_ *history, v *snapshot.Instance) {
 		if v.Run != nil {
 			v.Run.Hook = nil
 		}
@@ -121,12 +122,12 @@ var defects = []defect{
 	{name: "a scheduled run is not started", rules: func(r *fsm.Table) { r[fsm.Waiting][fsm.WantUp] = fsm.To(fsm.Waiting) }},
 	{name: "a scheduled program stays down after its first run", rules: func(r *fsm.Table) { r[fsm.Running][fsm.RunEndedWait] = fsm.To(fsm.Exited, fsm.EndRun) }},
 	{name: "changes of the clock and sleeps of the machine go unnoticed", missesClockChanges: true},
-	{name: "the state of a schedule is not recovered", recovery: everyInstance(func(_ *history, v *savedInstance) { v.Schedule = nil })},
-	{name: "a pending run is not recovered", recovery: everyInstance(func(_ *history, v *savedInstance) { v.RunPending = false })},
+	{name: "the state of a schedule is not recovered", recovery: everyInstance(func(_ *history, v *snapshot.Instance) { v.Schedule = nil })},
+	{name: "a pending run is not recovered", recovery: everyInstance(func(_ *history, v *snapshot.Instance) { v.RunPending = false })},
 	{name: "a start record lacks the time of the schedule", mix: func(m *faultMix) {
 		m.startLoggedEarly, m.forkTime = 1, 300*time.Millisecond
-	}, recovery: func(_ *history, r *Snapshot) {
-		for _, b := range r.starts {
+	}, recovery: func(_ *history, r *snapshot.Snapshot) {
+		for _, b := range r.Starts {
 			b.Schedule = nil
 		}
 	}},
@@ -138,12 +139,12 @@ var defects = []defect{
 	{name: "a wait after backoff keeps the timer", rules: func(r *fsm.Table) { r[fsm.Backoff][fsm.Wait] = fsm.To(fsm.Waiting) }},
 	{name: "a change is not propagated to dependents", eachTurn: func(in *instance) { in.sup.reconciler.queue, in.enqueued = nil, false }},
 	{name: "requirements that are down are not counted", eachTurn: withRequirements(func(required, _ []int32, _ *int32) { required[deps.Down] = 0 })},
-	{name: "a wait is not recovered", recovery: everyInstance(func(_ *history, v *savedInstance) {
+	{name: "a wait is not recovered", recovery: everyInstance(func(_ *history, v *snapshot.Instance) {
 		if v.State == fsm.Waiting.Name() {
 			v.State = fsm.Stopped.Name()
 		}
 	})},
-	{name: "a pending stop is not recovered", recovery: everyInstance(func(_ *history, v *savedInstance) {
+	{name: "a pending stop is not recovered", recovery: everyInstance(func(_ *history, v *snapshot.Instance) {
 		if v.State == fsm.StopPending.Name() {
 			v.State = fsm.Running.Name()
 		}
@@ -156,12 +157,12 @@ var defects = []defect{
 		}
 	}},
 	{name: "a dependent starts while its requirement is starting", eachTurn: withRequirements(func(required, _ []int32, _ *int32) { required[deps.Coming] = 0 })},
-	{name: "a wait for readiness is not recovered", recovery: everyInstance(func(_ *history, v *savedInstance) {
+	{name: "a wait for readiness is not recovered", recovery: everyInstance(func(_ *history, v *snapshot.Instance) {
 		if v.State == fsm.Starting.Name() {
 			v.State = fsm.Running.Name()
 		}
 	})},
-	{name: "recovery begins a start time-out anew", recovery: everyInstance(func(h *history, v *savedInstance) {
+	{name: "recovery begins a start time-out anew", recovery: everyInstance(func(h *history, v *snapshot.Instance) {
 		if r := v.Run; r != nil && r.StartDeadline > h.v.Now() {
 			r.StartDeadline = h.v.Now() + time.Minute
 		}
@@ -198,7 +199,7 @@ var defects = []defect{
 	{name: "a changed restart policy is ignored", reload: everyChange(config.AppliedLive, func(h *history, c *config.Change) {
 		c.Program = altered(c.Program, func(p *config.Program) { p.Restart = h.sup.config.active.Program(c.Name).Restart })
 	})},
-	{name: "the operator's scale is not recovered", recovery: func(_ *history, r *Snapshot) { clear(r.scales) }},
+	{name: "the operator's scale is not recovered", recovery: func(_ *history, r *snapshot.Snapshot) { clear(r.Scales) }},
 	{name: "on-failure restarts after success", program: func(p *config.Program) { p.Restart = config.RestartAlways }},
 }
 
@@ -236,10 +237,10 @@ func withRequirements(change func(required, ordered []int32, orderings *int32)) 
 }
 
 // everyInstance returns a recovery hook that applies f to each saved instance.
-func everyInstance(f func(*history, *savedInstance)) func(*history, *Snapshot) {
-	return func(h *history, r *Snapshot) {
-		for _, name := range sortedKeys(r.instances) {
-			f(h, r.instances[name])
+func everyInstance(f func(*history, *snapshot.Instance)) func(*history, *snapshot.Snapshot) {
+	return func(h *history, r *snapshot.Snapshot) {
+		for _, name := range sortedKeys(r.Instances) {
+			f(h, r.Instances[name])
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -17,6 +16,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/journal"
+	"superd/procs/snapshot"
 )
 
 // TestGarbageInTheJournal: superd neither crashes nor hangs, whatever a record says.
@@ -66,7 +66,7 @@ func garble(seed uint64) (err error) {
 	}
 	h.journal = newSimJournal(h, h.journal.writeDelay)
 	o := h.options()
-	o.Snapshot, o.Resumed = ReadSnapshot(state, restore, slog.New(slog.DiscardHandler)), rng.IntN(2) == 0
+	o.Snapshot, o.Resumed = snapshot.Read(state, restore), rng.IntN(2) == 0
 	h.sup = New(o)
 	if h.sup.Adopt() == nil {
 		h.sup.Start(func() {})

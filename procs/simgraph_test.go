@@ -279,7 +279,7 @@ func (h *history) checkGraph(in *instance, w *observedInstance) {
 		idle = len(h.dependents(in)) == 0
 	case fsm.Waiting:
 		occupied := func(other *instance) bool {
-			return other.membership.Leaves() && programOf(other.name) == programOf(in.name) && numbered(other.name) != numbered(in.name)
+			return other.membership.Leaves() && config.ProgramOf(other.name) == config.ProgramOf(in.name) && numbered(other.name) != numbered(in.name)
 		}
 		free := !slices.ContainsFunc(h.sup.registry.instances, occupied) && !slices.ContainsFunc(requires, notAllUp) && !slices.ContainsFunc(after, anyComing)
 		// During a shutdown nothing starts: such an instance waits for its stop

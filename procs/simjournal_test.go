@@ -10,6 +10,7 @@ import (
 	"superd/loop"
 	"superd/procs/fsm"
 	"superd/procs/journal"
+	"superd/procs/snapshot"
 )
 
 // A simJournal is the simulated journal. It writes queued values in order, with a delay; a crash of
@@ -251,7 +252,7 @@ func (j *simJournal) checkReply(name string, up bool) {
 	if in == nil || in.membership.Leaves() || in.machine.Desired() != (fsm.Target{Up: up, By: fsm.By(fsm.ActorOperator)}) {
 		return // the desired state has changed since
 	}
-	if v, ok := j.values[instanceKey(name)].(*savedInstance); !ok || v.Desired.Up != up {
+	if v, ok := j.values[snapshot.InstanceKey(name)].(*snapshot.Instance); !ok || v.Desired.Up != up {
 		j.h.fail("%s: the operator was answered before the command was written", name)
 	}
 }

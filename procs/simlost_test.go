@@ -3,7 +3,6 @@ package procs
 import (
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"runtime/debug"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"superd/procs/host"
 	"superd/procs/journal"
+	"superd/procs/snapshot"
 )
 
 // TestLostRecords: no program is started twice, whatever the journal has lost: its end, or the
@@ -81,7 +81,7 @@ func runWithLostRecords(seed uint64, d defect) (err error) {
 	}
 	h.journal = newSimJournal(h, h.journal.writeDelay)
 	o := h.options()
-	o.Snapshot, o.Resumed = ReadSnapshot(state, h.restore, slog.New(slog.DiscardHandler)), rng.IntN(2) == 0
+	o.Snapshot, o.Resumed = snapshot.Read(state, h.restore), rng.IntN(2) == 0
 	h.sup = New(o)
 	if err := h.sup.Adopt(); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"superd/config"
 	"superd/procs/fsm"
+	"superd/procs/snapshot"
 )
 
 // want records the expected desired state of an instance.
@@ -91,7 +92,7 @@ func (h *history) scale() {
 	if _, err := h.sup.Scale([]Scaling{{p.Name, n}}, true, func(all []ScaleResult) {
 		h.pending--
 		h.logf("scale %s=%d: %v", p.Name, n, all)
-		if _, ok := h.journal.values[scaleKey(p.Name)]; ok != (h.sup.replicas.scales[p.Name] != scale{}) && !h.journal.queued(scaleKey(p.Name)) {
+		if _, ok := h.journal.values[snapshot.ScaleKey(p.Name)]; ok != (h.sup.replicas.scales[p.Name] != snapshot.Scale{}) && !h.journal.queued(snapshot.ScaleKey(p.Name)) {
 			h.fail("%s: the operator was answered before the scale was written", p.Name)
 		}
 	}); err != nil {

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"superd/config"
 	"superd/loop"
 	"superd/pidfd"
 	"superd/procs/host"
@@ -74,7 +75,7 @@ func (k *simKernel) registerSpawned(instance, run string, role simRole) *simProc
 	if role.child() && role != roleProbe {
 		for _, other := range k.byPid {
 			twice := role == roleMain && other.role == roleMain
-			if !other.zombie && other.role == roleMain && role == roleMain && programOf(other.instance) == programOf(instance) && numbered(other.instance) != numbered(instance) {
+			if !other.zombie && other.role == roleMain && role == roleMain && config.ProgramOf(other.instance) == config.ProgramOf(instance) && numbered(other.instance) != numbered(instance) {
 				k.fail("%s is started as %d while %d of %s is alive", instance, pid, other.pid, other.instance)
 			}
 			if other.instance == instance && !other.zombie && (twice || other.run != run && !k.spares(instance)) {

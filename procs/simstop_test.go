@@ -12,7 +12,7 @@ import (
 // checkStop checks that a stop signal or SIGKILL reaches only processes that kill_mode allows, by
 // any mode that the program has had.
 func (k *simKernel) checkStop(p *simProcess, sig syscall.Signal, group bool) {
-	modes := k.modes[programOf(p.instance)]
+	modes := k.modes[config.ProgramOf(p.instance)]
 	switch {
 	case len(modes) == 0, p.role == roleHook, p.role == roleAfterHook,
 		strings.HasSuffix(p.instance, host.ProbeSuffix):

@@ -4,6 +4,7 @@ import (
 	"syscall"
 	"time"
 
+	"superd/config"
 	"superd/procs/host"
 )
 
@@ -66,7 +67,7 @@ func (t *simTree) Remove() {
 }
 
 // spares reports whether kill_mode may have spared processes of the instance's program.
-func (k *simKernel) spares(instance string) bool { return k.spared[programOf(instance)] }
+func (k *simKernel) spares(instance string) bool { return k.spared[config.ProgramOf(instance)] }
 
 // Path implements [host.Tree].
 func (t *simTree) Path() string { return "sim" }

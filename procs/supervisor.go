@@ -18,6 +18,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/snapshot"
 )
 
 // Options are the parts and settings of a supervisor.
@@ -39,10 +40,12 @@ type Options struct {
 	LogDir      string
 	Environment []string // superd's own; the programs' environment is derived from it
 	Pid         int
-	Keeper      host.FDStore   // nil: no process survives this superd
-	StoredFDs   host.StoredFDs // descriptors from the keeper
-	Journal     Journal        // nil: no records for a successor
-	Snapshot    *Snapshot      // records of the predecessor; nil: none
+	Keeper      host.FDStore       // nil: no process survives this superd
+	StoredFDs   host.StoredFDs     // descriptors from the keeper
+	Journal     Journal            // nil: no records for a successor
+	Snapshot    *snapshot.Snapshot // records of the predecessor; nil: none
+	// The predecessor ended in order: it spared all processes that live
+	CleanEnd bool
 	// The keeper started this superd in place of one that crashed
 	Resumed bool
 	Archive func(*config.Config) []byte // nil: [config.Config.Archive]

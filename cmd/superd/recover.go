@@ -13,12 +13,13 @@ import (
 	"superd/procs/journal"
 	"superd/procs/linux"
 	"superd/procs/rundir"
+	"superd/procs/snapshot"
 )
 
 // A recoveredState is the state in the journal of the predecessor, and the open journal.
 type recoveredState struct {
 	journal  *journal.Journal
-	snapshot *procs.Snapshot
+	snapshot *snapshot.Snapshot
 	boot     string // id of this boot of the machine
 }
 
@@ -48,7 +49,21 @@ func recoverFrom(dir *rundir.Dir, keeper int, conf *config.Config, log *slog.Log
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	snapshot := procs.ReadSnapshot(state, procs.SameOr(conf, config.Restore), log)
-	snapshot.Clean = !dir.Unclean
-	return &recoveredState{j, snapshot, boot}, nil
+	return &recoveredState{j, readSnapshot(state, conf, log), boot}, nil
+}
+
+// readSnapshot reads the predecessor's records, and logs what it can't use. conf is as for
+// recoverFrom.
+func readSnapshot(state *journal.State, conf *config.Config, log *slog.Logger) *snapshot.Snapshot {
+	s := snapshot.Read(state, snapshot.SameOr(conf, config.Restore))
+	if s.OtherBoot {
+		log.Info("journal of an earlier boot ignored: its programs are gone")
+	}
+	for _, r := range s.Refused {
+		log.Warn(r.String(), "key", r.Key, "error", r.Err)
+	}
+	if s.Incomplete && s.Existed && !s.OtherBoot {
+		log.Warn("journal incomplete: scanning /proc for processes of the predecessor")
+	}
+	return s
 }

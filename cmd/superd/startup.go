@@ -290,6 +290,7 @@ func (s *startup) collectOptions() (err error) {
 		Journal:     d.journal,
 		BootID:      s.recovered.boot,
 		Snapshot:    s.recovered.snapshot,
+		CleanEnd:    !s.dir.Unclean,
 		Resumed:     s.resumed,
 		Keeper:      fdKeeper{s.link, d.log},
 		StoredFDs:   storedFDs(s.link),

@@ -28,13 +28,13 @@ var allowed = map[string]string{
 	"cmd/superd": `config control control/server doctor internal/escape internal/execshim
 		internal/failpoint internal/gcpacer internal/procfs internal/terminal
 		internal/threads keeper logs loop pidfd procs procs/eventlog procs/host
-		procs/journal procs/linux procs/linux/cgroup procs/rundir signals`,
+		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot signals`,
 	"control/server": `config control internal/escape internal/procfs logs procs procs/eventlog procs/fsm
 		procs/host procs/probe`,
 	"control": "config",
 	"doctor":  "internal/privilege pidfd procs/linux/cgroup",
-	"procs": `config internal/words internal/workers logs loop loop/task pidfd procs/deps procs/eventlog procs/fsm procs/host
-		procs/journal procs/notify procs/probe procs/schedule`,
+	"procs": `config internal/words logs loop loop/task pidfd procs/deps procs/eventlog procs/fsm procs/host
+		procs/notify procs/probe procs/schedule procs/snapshot`,
 	"procs/fsm":  "config internal/words",
 	"procs/host": "config logs loop pidfd procs/notify procs/probe",
 	"procs/linux": `config config/document internal/execshim internal/failpoint internal/mounts

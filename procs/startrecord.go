@@ -1,0 +1,74 @@
+package procs
+
+import (
+	"sync/atomic"
+	"time"
+
+	"superd/pidfd"
+	"superd/procs/fsm"
+	"superd/procs/snapshot"
+)
+
+// A startRecord is the journal's record of a start that is about to happen. A worker writes it.
+type startRecord struct {
+	in      *instance
+	key     string
+	value   snapshot.Start
+	written atomic.Bool
+	// The descriptors created for it are in the store; owned by the worker until it returns
+	stored bool
+}
+
+// newStartRecord returns the start record of the run's main process, or of its current hook.
+func (in *instance) newStartRecord(r *run) *startRecord {
+	in.sup.recorder.starts++
+	number := in.sup.recorder.starts
+	record := &startRecord{in: in, key: snapshot.StartKey(in.name, number), value: snapshot.Start{
+		Run: r.invocationID, Config: r.config, Number: number, Schedule: in.schedule.state(),
+	}}
+	if r.hook != nil {
+		record.value.Hook, record.value.PostStop = new(r.hook.at), in.machine.State() == fsm.TearingDown
+	}
+	return record
+}
+
+// logIntent records that a process is about to be started, not older than after (clock ticks since
+// boot). It is called off the loop. After an error the process must not be started.
+func (record *startRecord) logIntent(after uint64) error {
+	record.written.Store(true)
+	record.value.After = after
+	return record.in.sup.recorder.journal.Put(record.key, &record.value)
+}
+
+// logSpawned records the process that was started. It is called off the loop. After an error a
+// successor finds the process by its environment tags.
+func (record *startRecord) logSpawned(id pidfd.Identity, at time.Duration) error {
+	record.value.Process, record.value.At = snapshotIdentity(id, ""), at
+	return record.in.sup.recorder.journal.Put(record.key, &record.value)
+}
+
+// startedAt returns when the process was forked, if that is recorded. That may be before the loop's
+// turn began.
+func (record *startRecord) startedAt() time.Duration {
+	now := record.in.sup.loop.Now()
+	if record.value.At == 0 {
+		return now
+	}
+	return min(record.value.At, now)
+}
+
+// complete calls apply, which handles the result of the start, and removes the start record once
+// the new state is saved. If the failed start was the last step of a removed instance, its start
+// record is removed first: alone, it would be a start without a definition.
+func (record *startRecord) complete(apply func()) {
+	record.in.lastCompletedStart = record.value.Number
+	apply()
+	switch {
+	case !record.written.Load():
+	case record.in.scope.Closed():
+		record.in.sup.recorder.journal.QueueFirst(record.key, nil)
+		record.in.sup.recorder.writeSoon()
+	default:
+		record.in.sup.recorder.queue(record.key, nil)
+	}
+}
