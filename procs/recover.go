@@ -136,7 +136,11 @@ func (c *recovery) search(r *snapshot.Snapshot, all []*recoveredInstance) error 
 	for _, a := range all {
 		p, start := a.saved.Process(), a.saved.Start
 		quarantined = quarantined || a.saved.Quarantined
-		if p == nil && start != nil {
+		switch {
+		case p != nil || start == nil:
+		case c.uncertainRuns[start.Run]:
+			a.processMissing = true // the processes of the run are leftover processes
+		default:
 			w := &host.LookupRequest{Instance: a.in.name, Run: start.Run, After: start.After}
 			lookup, byRequest[w] = append(lookup, w), a
 		}

@@ -198,10 +198,19 @@ func (h *history) checkScales(lost bool) {
 	}
 }
 
-// checkIdentity checks that superd has adopted the right process.
+// checkIdentity checks that superd has adopted the right process, and no other one as a hook.
 func (h *history) checkIdentity(in *instance) {
 	r := in.run
-	if r == nil || r.process == nil {
+	if r == nil {
+		return
+	}
+	if r.hook != nil && r.hook.process != nil {
+		p := simProcessOf(r.hook.process)
+		if p != nil && (p.run != r.invocationID || p.role != roleHook && p.role != roleAfterHook) {
+			h.fail("%s has adopted %d of %s, which is not its hook", in.name, p.pid, p.instance)
+		}
+	}
+	if r.process == nil {
 		return
 	}
 	if p := simProcessOf(r.process); p != nil && (p.instance != in.name || p.run != r.invocationID || p.role != roleMain) {

@@ -86,6 +86,9 @@ func runWithLostRecords(seed uint64, d defect) (err error) {
 	if err := h.sup.Adopt(); err != nil {
 		return err
 	}
+	for _, in := range h.sup.registry.instances {
+		h.checkIdentity(in)
+	}
 	h.sup.Start(func() {})
 	h.v.RunFor(2 * time.Minute)
 	return h.err

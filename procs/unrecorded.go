@@ -18,12 +18,7 @@ import (
 func (c *recovery) findUnrecorded(r *snapshot.Snapshot) error {
 	c.uncertainRuns = map[string]bool{}
 	for _, name := range r.Names() {
-		// A start was under way. A later start may be in the damaged part.
-		v := r.Merge(name, c.sup.config.active)
-		if v.State != fsm.Spawning.Name() || v.Run == nil {
-			continue
-		}
-		if p := v.Process(); p == nil && v.Start == nil || p != nil && !c.host.Lives(restoreIdentity(p)) {
+		if v := r.Merge(name, c.sup.config.active); v.Run != nil && c.isUncertain(v) {
 			c.uncertainRuns[v.Run.ID] = true
 		}
 	}
@@ -50,6 +45,21 @@ func (c *recovery) findUnrecorded(r *snapshot.Snapshot) error {
 		}
 	}
 	return nil
+}
+
+// isUncertain reports whether a process of the run may be another one than the records say: the
+// damaged part of the journal may have a later start of the run.
+func (c *recovery) isUncertain(v snapshot.Merged) bool {
+	p := v.Process()
+	switch {
+	case p == nil && v.Start != nil:
+		// Hooks and main process have the same environment tags
+		definition := v.RunDefinition(v.Program)
+		return v.Start.Hook != nil || definition != nil && len(definition.PostStop) > 0
+	case v.State != fsm.Spawning.Name():
+		return false
+	}
+	return p == nil || !c.host.Lives(restoreIdentity(p))
 }
 
 // UsersOf returns the users as which the instance's program runs in a configuration: one, or none

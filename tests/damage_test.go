@@ -125,34 +125,68 @@ func TestDamagedJournalDoublesNothing(t *testing.T) {
 }
 
 // TestDamagedJournalQuarantines: if superd can't know what lives, here perhaps a hook, it
-// quarantines the start, and `why` names the process.
+// quarantines the start, and `why` names the process. It does not take the main process for the
+// hook, which it would kill after start_timeout.
 func TestDamagedJournalQuarantines(t *testing.T) {
 	t.Parallel()
-	s := harness.NewSite(t, `
-		[program.web]
-		command = "sleep infinity"
-		pre_start = [["true"]]
-		`)
-	d := s.Start()
-	web := s.WaitState("web", "running").Pid
-	s.MustCtl("start", "web")
-	d.Kill()
-	lines := journalLines(t, s)
-	if err := os.WriteFile(filepath.Join(s.RuntimeDir, "journal"), bytes.Join(lines[:firstOf(t, lines, `"instance/web"`)], nil), 0o600); err != nil {
-		t.Fatal(err)
+	// before returns the lines before the first one that contains one of the texts
+	before := func(t *testing.T, lines [][]byte, texts ...string) [][]byte {
+		n := len(lines)
+		for _, text := range texts {
+			n = min(n, firstOf(t, lines, text))
+		}
+		return lines[:n]
 	}
-	d = s.Start()
-	d.ErrOut.Wait(t, "the end of the journal is missing")
-	s.WaitStatus("web", "is held", func(st harness.Status) bool {
-		return st.State == "stopped" && strings.Contains(st.Reason, "not started: process")
-	})
-	if all := s.Programs(); len(all) != 1 || all[0].Pid != web {
-		t.Errorf("%d processes, want %d alone", len(all), web)
+	const hook, main = `"start/web/1"`, `"start/web/2"`
+	tests := []struct {
+		name string
+		cut  func(t *testing.T, lines [][]byte) [][]byte
+	}{
+		{"nothing of web is left", func(t *testing.T, lines [][]byte) [][]byte {
+			return before(t, lines, `"instance/web"`, hook)
+		}},
+		{"the intent to start its hook is left", func(t *testing.T, lines [][]byte) [][]byte {
+			return lines[:firstOf(t, lines, hook)+1]
+		}},
+		{"the start of its hook is left", func(t *testing.T, lines [][]byte) [][]byte {
+			at := firstOf(t, lines, hook) + 1
+			return lines[:at+firstOf(t, lines[at:], hook)+1]
+		}},
+		{"all but its start is left", func(t *testing.T, lines [][]byte) [][]byte {
+			return before(t, lines, main)
+		}},
 	}
-	s.MustCtl("stop", "web")
-	s.MustCtl("start", "web")
-	if all := s.Programs(); len(all) != 1 || all[0].Pid == web {
-		t.Errorf("after a stop and a start: %d processes, want another one", len(all))
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := harness.NewSite(t, `
+				[program.web]
+				command = "sleep infinity"
+				pre_start = [["true"]]
+				`)
+			d := s.Start()
+			web := s.WaitState("web", "running").Pid
+			s.MustCtl("start", "web")
+			d.Kill()
+			left := bytes.Join(tt.cut(t, journalLines(t, s)), nil)
+			if err := os.WriteFile(filepath.Join(s.RuntimeDir, "journal"), left, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			d = s.Start()
+			d.ErrOut.Wait(t, "the end of the journal is missing")
+			s.WaitStatus("web", "is held", func(st harness.Status) bool {
+				return st.State == "stopped" && strings.Contains(st.Reason, "not started: process")
+			})
+			if all := s.Programs(); len(all) != 1 || all[0].Pid != web {
+				t.Errorf("%d processes, want %d alone", len(all), web)
+			}
+			s.MustCtl("stop", "web")
+			s.MustCtl("start", "web")
+			harness.Until(t, "another one runs, alone", func() bool {
+				all := s.Programs()
+				return len(all) == 1 && all[0].Pid != web
+			})
+		})
 	}
 }
 

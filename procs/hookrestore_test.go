@@ -1,0 +1,78 @@
+package procs
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"superd/config"
+	"superd/procs/fsm"
+	"superd/procs/journal"
+	"superd/procs/snapshot"
+)
+
+// hookedHistory returns a history without faults, with the program web that has hooks. Its run "a"
+// has one process.
+func hookedHistory(role simRole, change func(*config.Program)) (*history, *simProcess) {
+	h := newHistory(1, defect{}, false)
+	h.kernel.mix, h.models = faultMix{hookHangs: 1}, map[string]*model{}
+	p := h.kernel.registerSpawned("web", "a", role)
+	p.reparented, h.kernel.mix = true, faultMix{}
+	h.configs = []*config.Config{{Programs: []*config.Program{programNamed("web", change)}}}
+	return h, p
+}
+
+// journalOf returns a journal with records of run "a" of web.
+func journalOf(damaged int, records map[string]string) *journal.State {
+	state := &journal.State{Existed: true, Damaged: damaged, Values: map[string]json.RawMessage{
+		snapshot.SuperdKey:    json.RawMessage(`{"config":1,"begun":true}`),
+		snapshot.ConfigKey(1): json.RawMessage(`0`),
+	}}
+	for key, record := range records {
+		state.Values[key] = json.RawMessage(record)
+	}
+	return state
+}
+
+// TestStartWithoutPidInADamagedJournal: the journal has lost its end after the intent to start a
+// process. If a later process of the run can't be told from that, it is in quarantine until it has
+// ended.
+func TestStartWithoutPidInADamagedJournal(t *testing.T) {
+	const hook, postStop, main = `{"run":"a","config":1,"hook":0}`,
+		`{"run":"a","config":1,"hook":0,"post_stop":true}`, `{"run":"a","config":1}`
+	before := func(p *config.Program) { p.PreStart = [][]string{{simHook}} }
+	after := func(p *config.Program) { p.PostStop = [][]string{{simHook}, {simHook}} }
+	tests := []struct {
+		name    string
+		start   string
+		program func(*config.Program)
+		lives   simRole
+		adopted bool
+	}{
+		{"a hook, and the main process lives", hook, before, roleMain, false},
+		{"a hook, and the hook lives", hook, before, roleHook, false},
+		{"a post_stop hook, and the next one lives", postStop, after, roleAfterHook, false},
+		{"a main process, and a post_stop hook lives", main, after, roleAfterHook, false},
+		{"a main process that no hook follows", main, before, roleMain, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h, p := hookedHistory(tt.lives, tt.program)
+			h.kernel.leftovers = true
+			h.adoptFrom(t, journalOf(1, map[string]string{snapshot.StartKey("web", 1): tt.start}))
+			h.v.RunFor(time.Minute)
+			in := h.sup.registry.byName["web"]
+			if in.quarantine == nil != tt.adopted || tt.adopted && in.pid() != p.pid || p.zombie || h.err != nil {
+				t.Fatalf("%s: %s, %v", in.machine.State().Name(), in.reason(), h.err)
+			}
+			if tt.adopted {
+				return
+			}
+			p.end(exitZero)
+			h.v.RunFor(time.Minute)
+			if in.machine.State() != fsm.Running || h.err != nil {
+				t.Errorf("when it has ended: %s: %s, %v", in.machine.State().Name(), in.reason(), h.err)
+			}
+		})
+	}
+}
