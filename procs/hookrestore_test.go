@@ -2,6 +2,7 @@ package procs
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,6 +33,56 @@ func journalOf(damaged int, records map[string]string) *journal.State {
 		state.Values[key] = json.RawMessage(record)
 	}
 	return state
+}
+
+// TestHookThatHasEndedIsNotRunning: a hook has ended while no superd watched it, and its time-out
+// is over. It does not count as running, whatever is known of it.
+func TestHookThatHasEndedIsNotRunning(t *testing.T) {
+	const instance = `{"config":1,"state":"spawning","outcome":"retry","desired":{"up":true},` +
+		`"run":{"id":"a","hook":{"at":0,"due":1`
+	own, start := snapshot.InstanceKey("web"), snapshot.StartKey("web", 1)
+	tests := []struct {
+		name     string
+		keeper   bool
+		reaped   bool
+		damaged  int
+		records  map[string]string
+		attempts int // that have failed: the exit status is unknown
+	}{
+		{"its exit status follows", true, false, 0,
+			map[string]string{own: instance + `,"process":{"pid":2,"start":1,"inode":1}}}}`}, 0},
+		{"its keeper has the exit status", true, true, 0,
+			map[string]string{own: instance + `,"process":{"pid":2,"start":1,"inode":1}}}}`}, 0},
+		{"without a keeper", false, true, 0,
+			map[string]string{own: instance + `,"process":{"pid":2,"start":1,"inode":1}}}}`}, 1},
+		{"without a pid", false, true, 0, map[string]string{start: `{"run":"a","config":1,"hook":0}`}, 1},
+		{"without a pid in a damaged journal", false, true, 1,
+			map[string]string{start: `{"run":"a","config":1,"hook":0}`}, 1},
+		{"with the pid of another process", false, false, 1,
+			map[string]string{own: instance + `,"process":{"pid":2,"start":9,"inode":9}}}}`}, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h, hook := hookedHistory(roleHook, func(p *config.Program) { p.PreStart = [][]string{{simHook}} })
+			h.kernel.keeper = tt.keeper
+			h.v.RunFor(time.Second)
+			if hook.end(exitZero); tt.reaped {
+				h.kernel.reapForeign(hook)
+			}
+			h.adoptFrom(t, journalOf(tt.damaged, tt.records))
+			in := h.sup.registry.byName["web"]
+			for range 40 { // it fails, if at all, before the backoff is over
+				h.v.RunFor(50 * time.Millisecond)
+				if strings.Contains(in.reason(), "still running") {
+					t.Fatalf("%s: %s", in.machine.State().Name(), in.reason())
+				}
+			}
+			h.v.RunFor(time.Minute)
+			if m := &in.machine; m.State() != fsm.Running || m.Restarts() != tt.attempts || h.err != nil {
+				t.Errorf("%s, %d restarts, %v; want it running, %d", m.State().Name(), m.Restarts(), h.err, tt.attempts)
+			}
+		})
+	}
 }
 
 // TestStartWithoutPidInADamagedJournal: the journal has lost its end after the intent to start a

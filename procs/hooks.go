@@ -184,6 +184,10 @@ func (h *hookRun) timedOut() {
 		h.timer.Reset(h.timeout) // the machine is slow, not the hook
 		return
 	}
+	if h.process != nil && h.process.Ended() {
+		h.timer.Reset(exitStatusTimeout) // its exit status is not known yet
+		return
+	}
 	if h.pending != nil {
 		h.failed = fmt.Errorf("%s: %s: no answer within start_timeout %s; %s", h.name(), h.pending.Stage(), h.timeout, host.HangHint)
 	} else {
