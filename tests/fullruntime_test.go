@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -92,8 +93,8 @@ func TestFullRuntimeDirectory(t *testing.T) {
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
+	harness.Until(t, "a stop is on record", func() bool { return s.Ctl("stop", "p20").Exit == 0 })
 	d.ErrOut.Wait(t, "journal is written again")
-	s.MustCtl("stop", "p20")
 	s.MustCtl("scale", "p21=0")
 	s.MustCtl("reload")
 	d.Kill()
@@ -163,7 +164,10 @@ func TestEndInAFullRuntimeDirectory(t *testing.T) {
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
-	d.ErrOut.Wait(t, "journal is written again")
-	s.Kill(d.Pid, syscall.SIGKILL) // the shutdown is recorded by now
+	// Not the message that the journal is written again: there may be an earlier one
+	harness.Until(t, "the shutdown is on record", func() bool {
+		return regexp.MustCompile(`"shutdown":.*\n`).Match(journalText(t, s))
+	})
+	s.Kill(d.Pid, syscall.SIGKILL)
 	d.Wait()
 }

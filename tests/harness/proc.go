@@ -80,13 +80,18 @@ func (s *Site) Processes() []Process {
 }
 
 // environ returns the environment of the process with that directory in /proc. Within an exec it is
-// empty for a moment, as is the command line.
+// empty, as is the command line, until the process gets a processor again. A kernel thread has
+// neither, and no executable.
 func environ(dir string) (env []byte, err error) {
-	for range 1000 {
+	const exec = time.Second // an exec may hang, too
+	for began := time.Now(); time.Since(began) < exec; {
 		if env, err = os.ReadFile(dir + "/environ"); err != nil || len(env) > 0 {
 			break
 		}
 		if command, err := os.ReadFile(dir + "/cmdline"); err != nil || len(command) > 0 {
+			break
+		}
+		if _, err := os.Readlink(dir + "/exe"); err != nil {
 			break
 		}
 		if pid, err := strconv.Atoi(filepath.Base(dir)); err != nil || !Alive(pid) {
