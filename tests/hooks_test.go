@@ -1,8 +1,12 @@
 package tests
 
 import (
+	"errors"
+	"fmt"
 	"os/exec"
+	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"superd/tests/harness"
@@ -126,6 +130,66 @@ func TestStopDuringHooks(t *testing.T) {
 	})
 	if processes := s.Programs(); len(processes) != 0 {
 		t.Errorf("after the stop: %v, want none", processes)
+	}
+}
+
+// TestHookEndsUnwatched: a hook ends while no superd runs. With the keeper, the next superd learns
+// how it has ended and starts the program. Without, that is unknown, and the hook runs once more.
+// It is never taken for one that still runs, nor is the program started beside it.
+func TestHookEndsUnwatched(t *testing.T) {
+	t.Parallel()
+	const pid = "hook [0-9]+\n"
+	tests := []struct {
+		name string
+		end  func(s *harness.Site, d *harness.Superd, hook *harness.Tracked, open func()) *harness.Superd
+		log  string
+	}{
+		{"with its keeper", func(s *harness.Site, d *harness.Superd, hook *harness.Tracked, open func()) *harness.Superd {
+			s.Kill(d.Pid, syscall.SIGSTOP)
+			open()
+			harness.Until(s.T, "the hook has ended", func() bool { return !hook.Alive() })
+			s.Kill(d.Pid, syscall.SIGKILL)
+			d.FindSupervisor()
+			return d
+		}, pid + "main\n"},
+		{"without a keeper", func(s *harness.Site, d *harness.Superd, hook *harness.Tracked, open func()) *harness.Superd {
+			d.Kill()
+			open()
+			harness.Until(s.T, "the hook is reaped", func() bool {
+				return errors.Is(syscall.Kill(hook.Pid, 0), syscall.ESRCH)
+			})
+			return s.Start()
+		}, pid + pid + "main\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := harness.NewSite(t, `
+				[program.web]
+				command = ["sh", "-c", "echo main; exec sleep infinity"]
+				pre_start = [["sh", "-c", "echo hook $$$$; read line < DIR/gate; exit 0"]]
+				backoff.initial = "1ms"
+				`)
+			open := s.Gate("gate")
+			d := s.Start()
+			var hook int
+			if _, err := fmt.Sscanf(s.WaitLog("web", "\n"), "hook %d", &hook); err != nil {
+				t.Fatal(err)
+			}
+			d = tt.end(s, d, s.Track(hook), open)
+			s.WaitLog("web", "main\n")
+			web := s.WaitState("web", "running").Pid
+			if log := s.Log("web"); !regexp.MustCompile("^" + tt.log + "$").MatchString(log) {
+				t.Errorf("log %q, want %s", log, tt.log)
+			}
+			harness.Until(t, "web runs alone", func() bool {
+				all := s.Programs()
+				return len(all) == 1 && all[0].Pid == web
+			})
+			if log := d.ErrOut.String(); strings.Contains(log, "still running") {
+				t.Error("the hook counts as running")
+			}
+		})
 	}
 }
 
