@@ -253,7 +253,8 @@ func TestRecoveryJudgesFirstFailed(t *testing.T) {
 		snapshot.InstanceKey("b"): json.RawMessage(`{"config":1,"state":"failed","outcome":"failed","since":10,"desired":{"up":true},"exit":{"code":9,"known":true}}`),
 	}}
 	o := h.options()
-	o.Config, o.Resumed, o.Snapshot = after, false, snapshot.Read(state, h.restore)
+	o.Config = after
+	o.Predecessor.Resumed, o.Predecessor.Snapshot = false, snapshot.Read(state, h.restore)
 	h.adopting = true
 	h.sup = New(o)
 	if err := h.sup.Adopt(); err != nil {

@@ -36,7 +36,7 @@ func (in *instance) notifySocketPath(p *config.Program) string {
 // socketPath returns the path that the instance's notify socket has, if there is one.
 func (in *instance) socketPath() string {
 	options := &in.sup.options
-	return filepath.Join(options.NotifyDir, socketName(options.NotifyKey, in.name))
+	return filepath.Join(options.Paths.NotifyDir, socketName(options.NotifyKey, in.name))
 }
 
 // socketName returns the name of an instance's notify socket. Any process that knows the name can

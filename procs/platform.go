@@ -76,5 +76,5 @@ func (p *platform) fifoPath(instance string, which logs.Stream) string {
 		instance += ":stdin"
 	case logs.Stdout: // has the plain name
 	}
-	return filepath.Join(p.options.FIFODir, instance)
+	return filepath.Join(p.options.Paths.FIFODir, instance)
 }

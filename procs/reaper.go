@@ -175,7 +175,7 @@ func (r *reaper) adopt(p host.Process, id pidfd.Identity) *adoptedProcess {
 	a := &adoptedProcess{Process: p, reaper: r, id: id, gone: p == nil}
 	key := host.ProcessKey{Pid: id.Pid, Start: id.Start}
 	r.adopted[key] = a
-	for _, e := range r.options.StoredFDs.Exits {
+	for _, e := range r.options.Predecessor.StoredFDs.Exits {
 		if (host.ProcessKey{Pid: e.Pid, Start: e.Start}) == key {
 			a.keeperExit = &e.Exit
 		}
@@ -210,7 +210,7 @@ func (r *reaper) acknowledge(id pidfd.Identity) {
 
 // acknowledgeUnclaimed acknowledges the stored exits that no instance needs.
 func (r *reaper) acknowledgeUnclaimed() {
-	for _, e := range r.options.StoredFDs.Exits {
+	for _, e := range r.options.Predecessor.StoredFDs.Exits {
 		if r.adopted[host.ProcessKey{Pid: e.Pid, Start: e.Start}] == nil {
 			r.fds.keeper.Acknowledge(e.Pid, e.Start)
 		}

@@ -168,7 +168,7 @@ func (s *Supervisor) restore(r *snapshot.Snapshot) (known bool) {
 	s.schedules.restore(r.Schedules)
 	v := r.Superd
 	v.Begun = v.Begun || r.Lives()
-	if !s.options.Resumed {
+	if !s.options.Predecessor.Resumed {
 		v.Shutdown = nil // it is undone
 	}
 	known = s.config.restore(&v, r.Configs[r.Oldest()])

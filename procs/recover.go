@@ -45,13 +45,13 @@ type recoveredInstance struct {
 // Adopt recovers the instances and processes of a predecessor. It is called before the loop runs
 // and before Start. After an error nothing has changed, and nothing must be started.
 func (s *Supervisor) Adopt() error {
-	r := s.options.Snapshot
+	r := s.options.Predecessor.Snapshot
 	if r == nil {
 		s.recovery.removeOldNames()
 		return nil
 	}
 	known := s.restore(r)
-	s.fds.inherit(s.options.StoredFDs.Files)
+	s.fds.inherit(s.options.Predecessor.StoredFDs.Files)
 	for _, name := range r.FDNames() {
 		s.fds.known(name)
 	}
@@ -92,7 +92,7 @@ func (c *recovery) removeOldNames() {
 	for _, in := range c.sup.registry.instances {
 		keep = append(keep, in.runtimePaths()...)
 	}
-	c.host.RemoveOtherNames([]string{c.options.FIFODir, c.options.NotifyDir}, keep)
+	c.host.RemoveOtherNames([]string{c.options.Paths.FIFODir, c.options.Paths.NotifyDir}, keep)
 }
 
 // mergeRecords creates the instances that the journal has, each from its record and its newest

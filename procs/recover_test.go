@@ -56,7 +56,8 @@ func TestRecoveredRunFollowsStartRecord(t *testing.T) {
 		snapshot.StartKey("web", 1): json.RawMessage(`{"run":"a","config":2,"process":{"pid":2,"start":1}}`),
 	}}
 	o := h.options()
-	o.Config, o.Resumed, o.Snapshot = h.configs[1], true, snapshot.Read(state, h.restore)
+	o.Config = h.configs[1]
+	o.Predecessor.Resumed, o.Predecessor.Snapshot = true, snapshot.Read(state, h.restore)
 	h.adopting = true
 	h.sup = New(o)
 	if err := h.sup.Adopt(); err != nil {
@@ -84,7 +85,8 @@ func TestChecksAfterExitDoNotCount(t *testing.T) {
 		snapshot.InstanceKey("web"): json.RawMessage(`{"config":1,"state":"running","outcome":"retry","desired":{"up":true},"run":{"id":"a","ready_at":1,"main":{"pid":2,"start":1}}}`),
 	}}
 	o := h.options()
-	o.Config, o.Resumed, o.Snapshot = h.configs[0], true, snapshot.Read(state, h.restore)
+	o.Config = h.configs[0]
+	o.Predecessor.Resumed, o.Predecessor.Snapshot = true, snapshot.Read(state, h.restore)
 	h.adopting = true
 	h.sup = New(o)
 	if err := h.sup.Adopt(); err != nil {
@@ -117,7 +119,8 @@ func TestRecoveredStartWaitsForConflict(t *testing.T) {
 		snapshot.InstanceKey("web@1"): json.RawMessage(`{"config":1,"state":"running","outcome":"retry","desired":{"up":true},"run":{"id":"b","main":{"pid":2,"start":1}}}`),
 	}}
 	o := h.options()
-	o.Config, o.Resumed, o.Snapshot = conf, true, snapshot.Read(state, h.restore)
+	o.Config = conf
+	o.Predecessor.Resumed, o.Predecessor.Snapshot = true, snapshot.Read(state, h.restore)
 	h.adopting = true
 	h.sup = New(o)
 	if err := h.sup.Adopt(); err != nil {
@@ -143,7 +146,7 @@ func TestJournalOfAnotherBoot(t *testing.T) {
 	v := loop.NewVirtual(1)
 	o := h.options()
 	o.Loop, o.Store = v.Loop, logs.NewStore(v.Loop, slog.New(slog.DiscardHandler))
-	o.Config, o.Snapshot = &config.Config{}, snapshot.Read(state, h.restore)
+	o.Config, o.Predecessor.Snapshot = &config.Config{}, snapshot.Read(state, h.restore)
 	j := newSimJournal(h, 0)
 	for key, text := range state.Values {
 		j.values[key] = text

@@ -31,7 +31,7 @@ func (h *history) adoptFrom(t *testing.T, state *journal.State) *adoptRecorder {
 	o := h.options()
 	kernel := &adoptRecorder{simKernel: h.kernel}
 	o.Host = kernel
-	o.Resumed, o.Snapshot = true, snapshot.Read(state, h.restore)
+	o.Predecessor.Resumed, o.Predecessor.Snapshot = true, snapshot.Read(state, h.restore)
 	if len(h.configs) > 0 {
 		o.Config = h.configs[len(h.configs)-1]
 	}

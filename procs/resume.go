@@ -16,7 +16,7 @@ import (
 
 // resume resumes all recovered instances.
 func (c *recovery) resume(all []*recoveredInstance) {
-	r, alive := c.options.Snapshot, 0
+	r, alive := c.options.Predecessor.Snapshot, 0
 	recorded := c.recordedRuns(all)
 	for _, a := range all {
 		if v := a.saved.Run; v != nil {
@@ -309,7 +309,7 @@ func (in *instance) resumeRetirement() {
 // startMissing creates the configured instances that do not exist yet, and activates the
 // configuration with which this superd was started.
 func (c *recovery) startMissing() {
-	r := c.options.Snapshot
+	r := c.options.Predecessor.Snapshot
 	if r == nil {
 		for _, in := range slices.Clone(c.sup.registry.instances) {
 			c.sup.replicas.autostart(in)
@@ -320,7 +320,7 @@ func (c *recovery) startMissing() {
 		for _, name := range c.sup.replicas.names(program) {
 			switch in := c.sup.registry.byName[name]; {
 			case in != nil:
-			case !r.Incomplete || c.options.CleanEnd && !program.KillMode.KillsTree():
+			case !r.Incomplete || c.options.Predecessor.CleanEnd && !program.KillMode.KillsTree():
 				c.sup.replicas.create(name, program, c.sup.replicas.desiredFor(program.Name))
 			default:
 				c.createUnlessQuarantined(name, program)
@@ -332,7 +332,7 @@ func (c *recovery) startMissing() {
 	if next := r.Config(); c.sup.config.before != 0 && next != nil {
 		c.sup.reloads.applyWithoutExitPolicy(next, config.Compare(c.sup.config.active, next))
 	}
-	if next := c.options.Config; !c.options.Resumed && next != c.sup.config.active {
+	if next := c.options.Config; !c.options.Predecessor.Resumed && next != c.sup.config.active {
 		c.sup.reloads.applyWithoutExitPolicy(next, config.Compare(c.sup.config.active, next))
 	}
 	c.sup.replicas.removeAllSurplus()
@@ -398,7 +398,7 @@ func (c *recovery) undoShutdown() {
 // logStoppedByOperator logs which instances are not started because an operator stopped them under
 // a predecessor: that is easily forgotten.
 func (c *recovery) logStoppedByOperator() {
-	if c.options.Resumed { // no person started this superd
+	if c.options.Predecessor.Resumed { // no person started this superd
 		return
 	}
 	var names []string
@@ -416,5 +416,5 @@ func (c *recovery) logStoppedByOperator() {
 		names = names[:maxNamed]
 	}
 	c.log.Warn("not started: stopped by the operator before", "instances", strings.Join(names, ", ")+more,
-		"start_by", fmt.Sprintf("superd ctl --runtime-dir %s start NAME...", c.options.RuntimeDir))
+		"start_by", fmt.Sprintf("superd ctl --runtime-dir %s start NAME...", c.options.Paths.RuntimeDir))
 }

@@ -33,7 +33,7 @@ func (c *schedules) restore(saved map[string]schedule.State) { maps.Copy(c.saved
 // active returns the table of all schedules, and creates it on first use.
 func (c *schedules) active() *schedule.Table {
 	if c.table == nil {
-		c.table = schedule.NewTable(c.scope, c.options.BootID, func(err error) {
+		c.table = schedule.NewTable(c.scope, c.options.Identity.BootID, func(err error) {
 			c.log.Warn("schedules notice late when the clock is set or the machine sleeps", "error", err)
 		})
 	}
@@ -43,7 +43,7 @@ func (c *schedules) active() *schedule.Table {
 // seed returns the seed of an instance's schedule jitter. It differs between machines.
 func (c *schedules) seed(instance string) uint64 {
 	h := fnv.New64a()
-	h.Write([]byte(c.options.Machine + "\x00" + instance))
+	h.Write([]byte(c.options.Identity.Machine + "\x00" + instance))
 	return h.Sum64()
 }
 

@@ -184,7 +184,7 @@ func (d *shutdown) requestAllStops() {
 // has the shutdown.
 func (d *shutdown) requestStops() {
 	all := d.stopQueue
-	batch := all[:min(len(all), cmp.Or(d.options.stopBatch, maxStopBatch))]
+	batch := all[:min(len(all), cmp.Or(d.options.tests.stopBatch, maxStopBatch))]
 	d.stopQueue = all[len(batch):]
 	for _, in := range batch {
 		if !in.scope.Closed() {
@@ -319,7 +319,7 @@ func (d *shutdown) end() {
 		}
 	}
 	d.log.Info("shut down", "because", d.why.String())
-	e := eventlog.Event{Kind: eventlog.Superd, State: eventlog.Ended, Pid: d.options.Pid}
+	e := eventlog.Event{Kind: eventlog.Superd, State: eventlog.Ended, Pid: d.options.Identity.Pid}
 	d.recorder.record(because(e, d.why))
 	d.onEnd() // Before saveEnd: with an empty journal a successor would start all programs
 	d.saveEnd()

@@ -186,14 +186,17 @@ func (h *history) options() Options {
 		Load: func(*config.Config, func(string)) (*config.Config, error) {
 			panic("the simulation reloads through apply")
 		},
-		Archive: h.archive, StoredFDs: host.StoredFDs{Exits: slices.Clone(h.kernel.exits)}, Seed: h.seed(),
-		BootID: "boot", Machine: "simulated", FIFODir: "fifo", NotifyDir: "notify", rules: h.rules,
+		Archive: h.archive, Seed: h.seed(),
+		Predecessor: Predecessor{StoredFDs: host.StoredFDs{Exits: slices.Clone(h.kernel.exits)}},
+		Identity:    Identity{BootID: "boot", Machine: "simulated"},
+		Paths:       Paths{FIFODir: "fifo", NotifyDir: "notify"},
+		tests:       testSettings{rules: h.rules},
 	}
 	if h.kernel.keeper {
 		o.Keeper = h.kernel
 	}
 	if h.slicedShutdown {
-		o.stopBatch = 1 // few instances, so that a shutdown takes several turns
+		o.tests.stopBatch = 1 // few instances, so that a shutdown takes several turns
 	}
 	h.kernel.sigchld = func() { h.sup.ScheduleReap() } // no effect after the end of the supervisor
 	return o

@@ -136,7 +136,7 @@ func (h *history) crash() {
 		h.defect.recovery(h, recovery)
 	}
 	o := h.options()
-	o.Snapshot, o.Resumed = recovery, resumed
+	o.Predecessor.Snapshot, o.Predecessor.Resumed = recovery, resumed
 	h.startedBoot = h.v.Boot()
 	h.sup = New(o)
 	h.adopting = true

@@ -66,7 +66,7 @@ func garble(seed uint64) (err error) {
 	}
 	h.journal = newSimJournal(h, h.journal.writeDelay)
 	o := h.options()
-	o.Snapshot, o.Resumed = snapshot.Read(state, restore), rng.IntN(2) == 0
+	o.Predecessor.Snapshot, o.Predecessor.Resumed = snapshot.Read(state, restore), rng.IntN(2) == 0
 	h.sup = New(o)
 	if h.sup.Adopt() == nil {
 		h.sup.Start(func() {})

@@ -81,7 +81,7 @@ func runWithLostRecords(seed uint64, d defect) (err error) {
 	}
 	h.journal = newSimJournal(h, h.journal.writeDelay)
 	o := h.options()
-	o.Snapshot, o.Resumed = snapshot.Read(state, h.restore), rng.IntN(2) == 0
+	o.Predecessor.Snapshot, o.Predecessor.Resumed = snapshot.Read(state, h.restore), rng.IntN(2) == 0
 	h.sup = New(o)
 	if err := h.sup.Adopt(); err != nil {
 		return err

@@ -31,7 +31,7 @@ func TestRestoreIsInverseOfSnapshot(t *testing.T) {
 		h.kernel.mix = faultMix{}
 		web := programNamed("web", nil)
 		o := h.options()
-		o.Resumed, o.Config = true, &config.Config{Programs: []*config.Program{web}}
+		o.Predecessor.Resumed, o.Config = true, &config.Config{Programs: []*config.Program{web}}
 		h.sup = New(o)
 
 		var self snapshot.Superd

@@ -100,7 +100,7 @@ func (in *instance) spawnSpec(r *run, program *config.Program, record *startReco
 	spec.Own.Set("SUPERD_INSTANCE", in.name)
 	spec.Own.Set("SUPERD_INVOCATION_ID", r.invocationID)
 	spec.Own.Set("SUPERD_NAME", program.Name)
-	spec.Own.Set("SUPERD_OWNER", in.sup.options.RuntimeDir)
+	spec.Own.Set("SUPERD_OWNER", in.sup.options.Paths.RuntimeDir)
 	spec.Own.Set("SUPERD_REPLICA", in.replica())
 	if record != nil {
 		spec.LogIntent, spec.StoreFDs, spec.LogSpawned = record.logIntent, record.storeFDs, record.logSpawned

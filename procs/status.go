@@ -88,7 +88,7 @@ type Info struct {
 // Info returns the status of superd itself.
 func (s *Supervisor) Info() Info {
 	return Info{
-		Pid:          s.options.Pid,
+		Pid:          s.options.Identity.Pid,
 		Started:      s.wallAt(s.startedAt),
 		Uptime:       s.loop.Now() - s.startedAt,
 		Programs:     len(s.registry.instances),

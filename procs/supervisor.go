@@ -33,29 +33,46 @@ type Options struct {
 	Config  *config.Config
 	// [config.LoadAfter], called off the loop
 	Load        func(inForce *config.Config, reading func(path string)) (*config.Config, error)
-	RuntimeDir  string
-	FIFODir     string // directory of the programs' FIFOs
-	NotifyDir   string // directory of the notify sockets
-	NotifyKey   []byte // secret from which the names of notify sockets are derived
-	LogDir      string
-	Environment []string // superd's own; the programs' environment is derived from it
-	Pid         int
-	Keeper      host.FDStore       // nil: no process survives this superd
-	StoredFDs   host.StoredFDs     // descriptors from the keeper
-	Journal     Journal            // nil: no records for a successor
-	Snapshot    *snapshot.Snapshot // records of the predecessor; nil: none
-	// The predecessor ended in order: it spared all processes that live
-	CleanEnd bool
-	// The keeper started this superd in place of one that crashed
-	Resumed bool
-	Archive func(*config.Config) []byte // nil: [config.Config.Archive]
-	// id of this boot of the machine, see [superd/internal/procfs.BootID]
-	BootID  string
-	Machine string   // id of this machine, for the jitter of schedules
-	Seed    [32]byte // for invocation ids and jitter
+	Archive     func(*config.Config) []byte // nil: [config.Config.Archive]
+	Paths       Paths
+	Identity    Identity
+	Environment []string     // superd's own; the programs' environment is derived from it
+	NotifyKey   []byte       // secret from which the names of notify sockets are derived
+	Seed        [32]byte     // for invocation ids and jitter
+	Keeper      host.FDStore // nil: no process survives this superd
+	Journal     Journal      // nil: no records for a successor
+	Predecessor Predecessor
 	// For code that shows the lines; runEnded is called on the loop
 	OnCollector func(*logs.Collector) (runEnded func())
 
+	tests testSettings
+}
+
+// Paths are the directories that a supervisor uses.
+type Paths struct {
+	RuntimeDir string
+	FIFODir    string // of the programs' FIFOs
+	NotifyDir  string // of the notify sockets
+	LogDir     string
+}
+
+// An Identity tells one superd, one boot and one machine from others.
+type Identity struct {
+	Pid     int    // of superd
+	BootID  string // see [superd/internal/procfs.BootID]
+	Machine string // for the jitter of schedules
+}
+
+// A Predecessor is what the supervisor before this one has left. The zero value: there was none.
+type Predecessor struct {
+	Snapshot  *snapshot.Snapshot // its records; nil: none
+	StoredFDs host.StoredFDs     // descriptors from the keeper
+	CleanEnd  bool               // it ended in order: it spared all processes that live
+	Resumed   bool               // this superd continues for it: after a crash or an upgrade
+}
+
+// testSettings are what tests change.
+type testSettings struct {
 	// Bound on how many instances one turn stops at shutdown; 0: maxStopBatch
 	stopBatch int
 	rules     *fsm.Table // rules with a planted defect; nil: those of [fsm.Rules]
@@ -101,8 +118,8 @@ func New(o Options) *Supervisor {
 	})
 	s.store.OnUnsavedDrops(func(c *logs.Collector) { s.scope.Post(func() { s.saveDrops(c) }) })
 	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
-	s.recorder.record(eventlog.Event{Kind: eventlog.Superd, State: eventlog.Started, Pid: s.options.Pid})
-	if o.Snapshot == nil {
+	s.recorder.record(eventlog.Event{Kind: eventlog.Superd, State: eventlog.Started, Pid: s.options.Identity.Pid})
+	if o.Predecessor.Snapshot == nil {
 		s.config.activateFirst()
 		for _, program := range o.Config.Programs {
 			for _, name := range program.Instances() {
@@ -141,7 +158,7 @@ func (s *Supervisor) makeParts() {
 // runs when a shutdown is complete, before the journal records the end.
 func (s *Supervisor) Start(onEnd func()) {
 	s.shutdown.onEnd = onEnd
-	if s.options.Resumed {
+	if s.options.Predecessor.Resumed {
 		// No signal reported children that exited during the exec of this binary
 		s.reaper.schedule()
 	}
@@ -185,7 +202,7 @@ func (s *Supervisor) Write() { s.recorder.write() }
 // LogState writes the state of all instances to superd's log.
 func (s *Supervisor) LogState() {
 	lag := s.loop.Lag()
-	s.log.Info("state of superd", "pid", s.options.Pid, "instances", len(s.registry.instances), "loop_lag_max", lag.Max)
+	s.log.Info("state of superd", "pid", s.options.Identity.Pid, "instances", len(s.registry.instances), "loop_lag_max", lag.Max)
 	for _, in := range s.registry.instances {
 		st := in.status()
 		s.log.Info("state", "instance", st.Name, "state", st.State.String(), "since", st.Since.Format(time.RFC3339),

@@ -27,7 +27,7 @@ func (c *recovery) findUnrecorded(r *snapshot.Snapshot) error {
 		return err
 	}
 	c.setLeftovers(leftovers)
-	if c.options.CleanEnd || r.OtherBoot {
+	if c.options.Predecessor.CleanEnd || r.OtherBoot {
 		return nil // no process is certain to belong to an instance
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.leftovers)) {
@@ -140,7 +140,7 @@ func (c *recovery) unrecordedRun(r *snapshot.Snapshot, name string) *snapshot.In
 // unrecorded reports whether processes that the journal does not have may belong to the instance.
 func (a *recoveredInstance) unrecorded() bool {
 	s := a.in.sup
-	if !s.options.Snapshot.Incomplete || a.recovered.Found != nil {
+	if !s.options.Predecessor.Snapshot.Incomplete || a.recovered.Found != nil {
 		return false
 	}
 	// If stops spare processes, a process that leads no session was spared.

@@ -280,22 +280,25 @@ func (s *startup) collectOptions() (err error) {
 		Load: func(inForce *config.Config, reading func(string)) (*config.Config, error) {
 			return config.LoadAfter(d.configPath, inForce, reading)
 		},
-		RuntimeDir:  s.dir.Path,
-		FIFODir:     s.dir.FIFODir,
-		NotifyDir:   s.dir.NotifyDir,
-		NotifyKey:   s.dir.NotifyKey,
-		LogDir:      s.logDir,
+		Paths: procs.Paths{
+			RuntimeDir: s.dir.Path,
+			FIFODir:    s.dir.FIFODir,
+			NotifyDir:  s.dir.NotifyDir,
+			LogDir:     s.logDir,
+		},
+		Identity:    procs.Identity{Pid: os.Getpid(), BootID: s.recovered.boot},
 		Environment: os.Environ(),
-		Pid:         os.Getpid(),
-		Journal:     d.journal,
-		BootID:      s.recovered.boot,
-		Snapshot:    s.recovered.snapshot,
-		CleanEnd:    !s.dir.Unclean,
-		Resumed:     s.resumed,
+		NotifyKey:   s.dir.NotifyKey,
 		Keeper:      fdKeeper{s.link, d.log},
-		StoredFDs:   storedFDs(s.link),
+		Journal:     d.journal,
+		Predecessor: procs.Predecessor{
+			Snapshot:  s.recovered.snapshot,
+			StoredFDs: storedFDs(s.link),
+			CleanEnd:  !s.dir.Unclean,
+			Resumed:   s.resumed,
+		},
 	}
-	if s.options.Machine, err = os.Hostname(); err != nil {
+	if s.options.Identity.Machine, err = os.Hostname(); err != nil {
 		d.log.Warn("schedule_jitter does not depend on the machine", "error", err)
 	}
 	if s.show {
@@ -346,8 +349,8 @@ func (s *startup) awaitThreads() error {
 func (s *startup) openKernel() (err error) {
 	d := s.daemon
 	d.kernel, err = linux.New(d.loop, linux.Options{
-		RuntimeDir:  s.options.RuntimeDir,
-		FIFODir:     s.options.FIFODir,
+		RuntimeDir:  s.options.Paths.RuntimeDir,
+		FIFODir:     s.options.Paths.FIFODir,
 		LockFD:      d.lockFD,
 		Log:         s.options.Log,
 		KeeperPid:   d.link.Pid(),
