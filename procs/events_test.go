@@ -90,7 +90,7 @@ func TestEventsOfALife(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("recorded:\n%q\nwant:\n%q", got, want)
 	}
-	if diagnoses, err := h.sup.Why([]string{"web"}); err != nil || len(diagnoses) != 1 || diagnoses[0].WantedUp || !diagnoses[0].WantedBy.Is(fsm.ActorOperator) {
+	if diagnoses, err := h.sup.Why([]string{"web"}); err != nil || len(diagnoses) != 1 || diagnoses[0].Desired.Up || !diagnoses[0].Desired.By.Is(fsm.ActorOperator) {
 		t.Errorf("Why: %+v, %v; want web, stopped by the operator", diagnoses, err)
 	}
 }

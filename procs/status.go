@@ -22,13 +22,10 @@ type Status struct {
 	Healthy    *bool  // nil without health checks, and before the first result
 	StatusText string // what the program reports of itself (STATUS=)
 	Check      *Check // last health check; nil before the first
-	Pid        int    // 0 without a main process
-	// Start time of the main process in clock ticks since boot, field 22 of /proc/pid/stat
-	StartTicks uint64
+	Main       MainStatus
 	Since      time.Time
-	Uptime     time.Duration // of the main process; 0 without one
-	Restarts   int           // automatic restarts since the operator's last start
-	Exit       *ExitStatus   // how the last run ended; nil before the first end
+	Restarts   int         // automatic restarts since the operator's last start
+	Exit       *ExitStatus // how the last run ended; nil before the first end
 	NextStart  *time.Duration
 	LogFile    string
 	Collector  *logs.Collector // [logs.LastLines] reads its newest line, off the loop
@@ -37,6 +34,13 @@ type Status struct {
 	Reason     string
 	ReasonKind fsm.ReasonKind
 	WantedUp   bool
+}
+
+// A MainStatus is the status of the main process of an instance. The zero value: it has none.
+type MainStatus struct {
+	Pid    int
+	Start  uint64 // clock ticks since boot, field 22 of /proc/pid/stat
+	Uptime time.Duration
 }
 
 // A Check is the result of a health check.
@@ -163,9 +167,7 @@ func (in *instance) status() Status {
 		st.Exit = &exit
 	}
 	if run := in.run; run != nil && run.process != nil {
-		st.Pid = run.process.Pid()
-		st.StartTicks = run.id.Start
-		st.Uptime = now - run.startedAt
+		st.Main = MainStatus{Pid: run.process.Pid(), Start: run.id.Start, Uptime: now - run.startedAt}
 		st.StatusText = run.statusText
 		if m := run.monitor; m != nil {
 			st.Healthy = m.healthy()

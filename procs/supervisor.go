@@ -206,7 +206,7 @@ func (s *Supervisor) LogState() {
 	for _, in := range s.registry.instances {
 		st := in.status()
 		s.log.Info("state", "instance", st.Name, "state", st.State.String(), "since", st.Since.Format(time.RFC3339),
-			"pid", st.Pid, "restarts", st.Restarts, "reason", st.Reason)
+			"pid", st.Main.Pid, "restarts", st.Restarts, "reason", st.Reason)
 	}
 }
 

@@ -35,12 +35,12 @@ func BenchmarkStatus(b *testing.B) {
 		if err := os.WriteFile(file, []byte("a line of some length or so\n"), 0o600); err != nil {
 			b.Fatal(err)
 		}
-		all = append(all, procs.Status{Name: name, Program: name, State: fsm.Running, Ready: true, Pid: os.Getpid(), StartTicks: self.Start,
-			Since: time.Now(), Uptime: time.Hour, LogFile: "/var/log/superd/" + name + ".log", Collector: store.NewCollector(l.Root(), name, logs.Options{Path: file}), HasRun: true, Reason: "started"})
+		all = append(all, procs.Status{Name: name, Program: name, State: fsm.Running, Ready: true, Main: procs.MainStatus{Pid: os.Getpid(), Start: self.Start, Uptime: time.Hour},
+			Since: time.Now(), LogFile: "/var/log/superd/" + name + ".log", Collector: store.NewCollector(l.Root(), name, logs.Options{Path: file}), HasRun: true, Reason: "started"})
 	}
 	var brief []procs.Brief
 	for _, st := range all {
-		brief = append(brief, procs.Brief{Name: st.Name, State: st.State, Pid: st.Pid})
+		brief = append(brief, procs.Brief{Name: st.Name, State: st.State, Pid: st.Main.Pid})
 	}
 	s := New(Options{Log: slog.New(slog.DiscardHandler), TreeUsages: noUsages})
 	for name, f := range map[string]func(){

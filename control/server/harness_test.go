@@ -68,7 +68,7 @@ func (f *fakeSupervisor) Status(names []string) ([]procs.Status, error) {
 func (f *fakeSupervisor) Brief(names []string) (brief []procs.Brief, err error) {
 	all, err := f.Status(names)
 	for _, st := range all {
-		brief = append(brief, procs.Brief{Name: st.Name, State: st.State, Pid: st.Pid})
+		brief = append(brief, procs.Brief{Name: st.Name, State: st.State, Pid: st.Main.Pid})
 	}
 	return brief, err
 }
@@ -185,8 +185,9 @@ func (f *fakeSupervisor) Why(names []string) ([]procs.Diagnosis, error) {
 	var facts []procs.Diagnosis
 	for _, st := range some {
 		facts = append(facts, procs.Diagnosis{Name: st.Name, State: st.State, Now: startOfTest, Since: startOfTest, Kind: fsm.ReasonStarted,
-			Reason:   fsm.Reason{Kind: fsm.ReasonStarted, Detail: "the operator"},
-			WantedUp: true, WantedBy: fsm.Actor{Kind: fsm.ActorOperator}, Pid: 7})
+			Reason:  fsm.Reason{Kind: fsm.ReasonStarted, Detail: "the operator"},
+			Desired: procs.DesiredDiagnosis{Up: true, By: fsm.Actor{Kind: fsm.ActorOperator}},
+			Main:    procs.MainStatus{Pid: 7}})
 	}
 	return facts, nil
 }
@@ -258,7 +259,7 @@ func newHarness(t *testing.T, adjust ...func(*Server)) *harness {
 	h.fake = &fakeSupervisor{watchers: map[int]func(){}, captures: map[string]*logs.Collector{}, calls: make(chan string, 1000)}
 	h.fake.all = []procs.Status{
 		{Name: "db", Program: "db", State: fsm.Stopped},
-		{Name: "web", Program: "web", State: fsm.Running, Ready: true, Pid: os.Getpid()},
+		{Name: "web", Program: "web", State: fsm.Running, Ready: true, Main: procs.MainStatus{Pid: os.Getpid()}},
 	}
 	h.client = control.NewClient(h.path)
 	h.events = eventlog.Open(t.TempDir(), eventlog.MaxSize, slog.New(slog.DiscardHandler))

@@ -33,7 +33,7 @@ func TestStatusHasEveryKey(t *testing.T) {
 			{Name: "ended", Program: "ended", State: fsm.Backoff, Since: at, Restarts: 3, NextStart: new(1500 * time.Millisecond),
 				Exit: &procs.ExitStatus{Code: 0, At: at, Known: true}, Collector: bye, HasRun: true,
 				Reason: "exit status 0", ReasonKind: fsm.ReasonExited},
-			{Name: "gone", Program: "gone", State: fsm.Running, Pid: os.Getpid(), StartTicks: self.Start + 1, Uptime: time.Second},
+			{Name: "gone", Program: "gone", State: fsm.Running, Main: procs.MainStatus{Pid: os.Getpid(), Start: self.Start + 1, Uptime: time.Second}},
 			{Name: "killed", Program: "killed", State: fsm.Failed, Exit: &procs.ExitStatus{Signal: "SIGKILL", At: at, Known: true}},
 			{Name: "lost", Program: "lost", State: fsm.Failed, Exit: &procs.ExitStatus{At: at}},
 		}
@@ -57,7 +57,7 @@ func TestStatusReadsUsageOfTheVeryProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.on(func() { h.fake.all[1].StartTicks = self.Start })
+	h.on(func() { h.fake.all[1].Main.Start = self.Start })
 	all, err := h.client.Status(t.Context(), []string{"web"})
 	if err != nil || len(all) != 1 {
 		t.Fatalf("status: %v, %v", all, err)

@@ -235,7 +235,7 @@ func (s *Server) statuses(all []procs.Status, pids []int) iter.Seq2[[]byte, bool
 func (s *Server) usages(all []procs.Status, pids []int) []host.TreeUsage {
 	mains := make([]host.MainProcess, len(all))
 	for i := range all {
-		mains[i] = host.MainProcess{Instance: all[i].Name, Pid: all[i].Pid}
+		mains[i] = host.MainProcess{Instance: all[i].Name, Pid: all[i].Main.Pid}
 	}
 	s.statReads <- struct{}{}
 	defer func() { <-s.statReads }()
@@ -278,7 +278,7 @@ func (s *Server) appendStatuses(part []byte, all []procs.Status, lines []string,
 func status(st *procs.Status, lastLine string, usage host.TreeUsage) control.Status {
 	out := control.Status{
 		Name: st.Name, Program: st.Program, Groups: st.Groups, State: st.State.String(), Ready: st.Ready, Healthy: st.Healthy,
-		Pid: present(st.Pid), Restarts: st.Restarts,
+		Pid: present(st.Main.Pid), Restarts: st.Restarts,
 		LogFile: present(st.LogFile), LastLine: present(lastLine), Reason: present(st.Reason),
 		ReasonKind: present(st.ReasonKind.String()),
 		StatusText: present(st.StatusText),
@@ -308,9 +308,9 @@ func status(st *procs.Status, lastLine string, usage host.TreeUsage) control.Sta
 			out.Exit.Code = &e.Code
 		}
 	}
-	if st.Pid != 0 {
-		out.Uptime = new(st.Uptime.Seconds())
-		if p, err := procfs.ReadStat(st.Pid); err == nil && p.Start == st.StartTicks {
+	if st.Main.Pid != 0 {
+		out.Uptime = new(st.Main.Uptime.Seconds())
+		if p, err := procfs.ReadStat(st.Main.Pid); err == nil && p.Start == st.Main.Start {
 			out.CPU = new((p.CPU + p.WaitedCPU + usage.CPU).Seconds())
 			out.RSS = new(p.RSS + usage.RSS)
 		}

@@ -17,7 +17,7 @@ import (
 func manyStatuses(count int) []procs.Status {
 	all := make([]procs.Status, count)
 	for i := range all {
-		all[i] = procs.Status{Name: fmt.Sprint("p", i), State: fsm.Running, Pid: os.Getpid()}
+		all[i] = procs.Status{Name: fmt.Sprint("p", i), State: fsm.Running, Main: procs.MainStatus{Pid: os.Getpid()}}
 	}
 	return all
 }
