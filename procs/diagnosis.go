@@ -114,9 +114,9 @@ func (in *instance) diagnosis() Diagnosis {
 		Processes: ProcessDiagnosis{
 			Unkillable: in.unkillable, Unattributed: in.unattributed(), NoCgroup: in.tree.Lack(),
 		},
-		Output:    in.outputDiagnosis(),
+		Output:    diagnoseOutput(in),
 		NextStart: st.NextStart,
-		Restarts:  in.restartDiagnosis(),
+		Restarts:  diagnoseRestarts(in),
 	}
 	if sc := in.schedule; sc != nil && sc.entry != nil {
 		d.Schedule.Spec, d.Schedule.Skipped = in.program.Schedule, sc.skipped
@@ -134,7 +134,7 @@ func (in *instance) diagnosis() Diagnosis {
 	return d
 }
 
-func (in *instance) outputDiagnosis() OutputDiagnosis {
+func diagnoseOutput(in *instance) OutputDiagnosis {
 	o := OutputDiagnosis{
 		NotCaptured: in.noOutput, LoggerOf: in.program.LoggerOf, Outage: in.collector.Outage(),
 	}
@@ -145,7 +145,7 @@ func (in *instance) outputDiagnosis() OutputDiagnosis {
 	return o
 }
 
-func (in *instance) restartDiagnosis() RestartDiagnosis {
+func diagnoseRestarts(in *instance) RestartDiagnosis {
 	m, now := &in.machine, in.sup.loop.Now()
 	d := RestartDiagnosis{
 		Attempts: m.RestartAttempts(), Count: m.Restarts(), LimitHit: m.StartLimitHit(),
