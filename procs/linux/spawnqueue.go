@@ -53,7 +53,8 @@ type start struct {
 	path      func() string    // returns the file that it accesses now
 	child     func() byte      // returns the state of its child as in /proc; 0 without one
 	onDefer   func(why string) // called with the reason when it is deferred
-	cancelled bool             // guarded by the queue's mutex
+	queued    bool             // in the queue; guarded by its mutex, as cancelled
+	cancelled bool
 }
 
 // hangCause reports whether the start hangs, and returns why. A start with a runnable child does
@@ -95,15 +96,19 @@ type startSlot struct {
 func (q *startQueue) add(s *start) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	s.queued = true
 	q.waiting = append(q.waiting, s)
 	q.startWorker()
 }
 
-// cancel removes s if it waits.
+// cancel removes s if it waits. A start that a worker has taken is not deferred any more.
 func (q *startQueue) cancel(s *start) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s.cancelled = true
+	if !s.queued {
+		return
+	}
 	if q.cancelled++; q.cancelled > (len(q.waiting)+len(q.deferred))/2 {
 		cancelled := func(s *start) bool { return s.cancelled }
 		q.waiting = slices.DeleteFunc(q.waiting, cancelled)
@@ -148,17 +153,9 @@ func (q *startQueue) work() {
 // next removes and returns the first start that may run. It defers starts that would hang. It
 // returns nil if there is none. The caller holds q.mu.
 func (q *startQueue) next() *start {
-	for len(q.waiting) > 0 {
-		s := q.waiting[0]
-		q.waiting[0] = nil
-		if q.waiting = q.waiting[1:]; len(q.waiting) == 0 {
-			q.waiting = nil
-		}
-		if s.cancelled {
-			q.cancelled--
-			continue
-		}
-		if len(q.hangs) == 0 {
+	for {
+		s := q.take()
+		if s == nil || len(q.hangs) == 0 {
 			return s
 		}
 		q.mu.Unlock()
@@ -167,18 +164,47 @@ func (q *startQueue) next() *start {
 			devices[i] = q.mounts.Device(path)
 		}
 		q.mu.Lock()
-		i := slices.IndexFunc(devices, func(d uint64) bool { return q.isFull(hangCause{device: d}) })
-		switch {
-		case i >= 0:
-			s.onDefer("on the file system of " + s.paths[i])
-		case q.isFull(hangCause{user: s.user}):
-			s.onDefer("a signal stopped those of user " + s.user)
-		default:
+		if q.mayRun(s, devices) {
 			return s
 		}
-		q.deferred = append(q.deferred, s)
+	}
+}
+
+// take removes and returns the first start that waits, nil if there is none. The caller holds q.mu.
+func (q *startQueue) take() *start {
+	for len(q.waiting) > 0 {
+		s := q.waiting[0]
+		q.waiting[0] = nil
+		if q.waiting = q.waiting[1:]; len(q.waiting) == 0 {
+			q.waiting = nil
+		}
+		s.queued = false
+		if !s.cancelled {
+			return s
+		}
+		q.cancelled--
 	}
 	return nil
+}
+
+// mayRun reports whether s, which was taken, may run. devices are those of its paths. If it would
+// hang it is deferred, unless it was cancelled since it was taken. The caller holds q.mu.
+func (q *startQueue) mayRun(s *start, devices []uint64) bool {
+	if s.cancelled {
+		return false
+	}
+	i := slices.IndexFunc(devices, func(d uint64) bool { return q.isFull(hangCause{device: d}) })
+	switch {
+	case i >= 0:
+		s.onDefer("on the file system of " + s.paths[i])
+	case q.isFull(hangCause{user: s.user}):
+		s.onDefer("a signal stopped those of user " + s.user)
+	default:
+		return true
+	}
+	s.queued = true
+	q.deferred = append(q.deferred, s)
+	return false
 }
 
 // isFull reports whether as many starts as may hang for a cause do. The caller holds q.mu.

@@ -129,6 +129,32 @@ func TestStartsThatWouldHangAreDeferred(t *testing.T) {
 	})
 }
 
+// TestCancelOfTakenStart cancels a start that a worker has taken, before it knows the devices: the
+// start is not deferred, and the count of cancelled starts in the queue stays right.
+func TestCancelOfTakenStart(t *testing.T) {
+	q := startQueue{
+		working: startWorkers, // so that no worker takes the starts
+		hangs:   map[hangCause]int{{user: "u"}: maxHangingPerCause},
+	}
+	deferred := 0
+	for range 3 {
+		q.add(&start{user: "u", onDefer: func(string) { deferred++ }})
+	}
+	q.mu.Lock()
+	taken := q.take()
+	q.mu.Unlock()
+	q.cancel(taken)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.mayRun(taken, nil) {
+		t.Error("the cancelled start may run")
+	}
+	if s := q.next(); s != nil || deferred != 2 || len(q.deferred) != 2 || q.cancelled != 0 {
+		t.Errorf("%d deferred in %d calls, %d cancelled; want 2, 2 and 0",
+			len(q.deferred), deferred, q.cancelled)
+	}
+}
+
 // TestCrowdIsReported: crowded is called once when there is a crowd, and once when no start waits
 // any more.
 func TestCrowdIsReported(t *testing.T) {
