@@ -157,6 +157,9 @@ func (v *Instance) Check() error {
 	if v.Due != nil && !state.MayRetry() {
 		return fmt.Errorf("state %s with a pending restart", v.State)
 	}
+	if v.Due != nil && state == fsm.Failed && v.Outcome != fsm.RunEndedStartLimit.OutcomeName() {
+		return fmt.Errorf("state %s with outcome %s and a pending restart", v.State, v.Outcome)
+	}
 	if run && v.Run.Hook != nil && !isHookIndex(v.Run.Hook.At) {
 		return fmt.Errorf("hook %d", v.Run.Hook.At)
 	}

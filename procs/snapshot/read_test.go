@@ -147,6 +147,8 @@ func TestRefusedRecords(t *testing.T) {
 		{instance, `{"state":"teardown","outcome":"none","run":{"id":"a"}}`, "teardown with outcome none", false, false},
 		{instance, `{"state":"stopped","outcome":"none","due":1}`, "with a pending restart", false, false},
 		{instance, `{"state":"backoff","outcome":"retry","due":1}`, "", true, false},
+		{instance, `{"state":"failed","outcome":"failed","due":1}`, "with outcome failed and a pending restart", false, false},
+		{instance, `{"state":"failed","outcome":"start-limit-hit","due":1}`, "", true, false},
 		{instance, `{"state":"spawning","outcome":"none","run":{"id":"a","hook":{"at":-1}}}`, "hook -1", false, false},
 		{instance, `{"state":"stopped","outcome":"none","table":{"Name":"web"}}`, "without settings", false, false},
 		{instance, `{"state":"spawning","outcome":"none","run":{"id":"a","table":{}}}`, "without settings", false, false},
