@@ -13,7 +13,7 @@ import (
 func (in *instance) conditions() fsm.Conditions {
 	n := &in.node
 	return fsm.Conditions{
-		Blocked: n.Waiting(), Lost: n.Lost(), HasDependents: n.HasDependents(),
+		AwaitsOthers: n.Waiting(), Lost: n.Lost(), HasDependents: n.HasDependents(),
 		DependentsDown: n.DependentsDown(), Ordered: n.Ordered(), Conflict: in.conflict != nil,
 	}
 }

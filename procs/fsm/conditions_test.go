@@ -10,8 +10,8 @@ import (
 
 // TestConditions: what other instances mean for a start, a run and a stop.
 func TestConditions(t *testing.T) {
-	blocked, conflict := Conditions{Blocked: true, DependentsDown: true}, Conditions{Conflict: true, DependentsDown: true}
-	lost, ordered := Conditions{Blocked: true, Lost: true, DependentsDown: true}, Conditions{Ordered: true, DependentsDown: true}
+	blocked, conflict := Conditions{AwaitsOthers: true, DependentsDown: true}, Conditions{Conflict: true, DependentsDown: true}
+	lost, ordered := Conditions{AwaitsOthers: true, Lost: true, DependentsDown: true}, Conditions{Ordered: true, DependentsDown: true}
 	start := func(c Conditions) func(m *Machine) {
 		return func(m *Machine) { m.WantUp(By(ActorConfiguration), false, c) }
 	}
@@ -55,7 +55,7 @@ func TestConditions(t *testing.T) {
 		{"a lost requirement that is back cancels the stop",
 			func(m *Machine) {
 				run(m)
-				m.Reconcile(Conditions{Blocked: true, Lost: true, HasDependents: true}, lostReasons)
+				m.Reconcile(Conditions{AwaitsOthers: true, Lost: true, HasDependents: true}, lostReasons)
 			}, reconcile(free), Running, StartMonitoring},
 		{"a restart of a stopped program waits for live dependents", func(*Machine) {}, restart(needed), Waiting, 0},
 		{"it waits no longer", func(m *Machine) { restart(needed)(m) }, reconcile(free), Spawning, Spawn},

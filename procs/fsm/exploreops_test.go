@@ -37,9 +37,9 @@ func explorationPrograms() []*config.Program {
 }
 
 // allConditions has the combinations of conditions that can occur. Conflict is not combined with
-// Blocked: either blocks a start, and nothing else reads the two.
+// AwaitsOthers: either blocks a start, and nothing else reads the two.
 var allConditions = func() (all []Conditions) {
-	for _, c := range []Conditions{{}, {Conflict: true}, {Blocked: true}, {Blocked: true, Lost: true}} {
+	for _, c := range []Conditions{{}, {Conflict: true}, {AwaitsOthers: true}, {AwaitsOthers: true, Lost: true}} {
 		for i := range 6 {
 			c.HasDependents, c.DependentsDown, c.Ordered = i/2 > 0, i/2 < 2, i%2 == 1
 			all = append(all, c)
@@ -64,7 +64,7 @@ const (
 func conditionsFor(reads int) (indices []int) {
 	for i, c := range allConditions {
 		single := 0
-		for _, is := range []bool{c.Conflict, c.Ordered, c.HasDependents, c.Blocked} {
+		for _, is := range []bool{c.Conflict, c.Ordered, c.HasDependents, c.AwaitsOthers} {
 			if is {
 				single++
 			}
@@ -88,7 +88,7 @@ func (c Conditions) masked(reads int) Conditions {
 		c.HasDependents, c.DependentsDown = false, true
 	}
 	if reads&readsRequirements == 0 {
-		c.Blocked, c.Lost = false, false
+		c.AwaitsOthers, c.Lost = false, false
 	}
 	return c
 }

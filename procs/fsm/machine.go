@@ -49,8 +49,9 @@ type Machine struct {
 
 // Conditions are what other instances mean for this one at the moment of a call.
 type Conditions struct {
-	Blocked       bool // a program that it requires or is ordered after is not up yet
-	Lost          bool // a requirement is down or restarts, so it can't stay up; implies Blocked
+	AwaitsOthers bool // a program that it requires or is ordered after is not up yet
+	// A requirement is down or restarts, so it can't stay up; implies AwaitsOthers
+	Lost          bool
 	HasDependents bool // live instances require it, or any are ordered after it
 	// No dependent lives that must be down before it; false implies HasDependents
 	DependentsDown bool
@@ -135,7 +136,7 @@ func (m *Machine) AwaitsSchedule() bool { return m.program.Scheduled() && !m.run
 // StartBlocked reports whether a start has to wait: for a conflicting instance, for requirements
 // and orderings, for the schedule or, if a new run was requested, until the dependents are down.
 func (m *Machine) StartBlocked(c Conditions) bool {
-	return c.Conflict || c.Blocked || m.AwaitsSchedule() || m.restartPending && !c.DependentsDown
+	return c.Conflict || c.AwaitsOthers || m.AwaitsSchedule() || m.restartPending && !c.DependentsDown
 }
 
 // MustEnd reports whether a run that exists, or is about to, has to end.
