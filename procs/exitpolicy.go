@@ -127,7 +127,7 @@ func (x *exitPolicy) firstFailed() (first *instance) {
 // counts as ended if its blocker is down. Before the first start nothing has ended. A retiring
 // instance counts as live, as it may block another one.
 func (x *exitPolicy) allEnded() bool {
-	if !x.begun || x.registry.atRest()+x.registry.counts[fsm.Waiting] < len(x.registry.instances)-int(x.registry.loggers) || !x.reconciler.idle() {
+	if !x.begun || x.registry.countAtRest()+x.registry.counts[fsm.Waiting] < len(x.registry.instances)-int(x.registry.loggers) || !x.reconciler.idle() {
 		return false
 	}
 	return !slices.ContainsFunc(x.registry.instances, func(in *instance) bool {

@@ -70,8 +70,8 @@ func (r *registry) setUnkillable(in *instance, why string) {
 	in.ownProblems().unkillable = why
 }
 
-// atRest returns how many instances are at rest.
-func (r *registry) atRest() int {
+// countAtRest returns how many instances are at rest.
+func (r *registry) countAtRest() int {
 	return r.counts[fsm.Stopped] + r.counts[fsm.Exited] + r.counts[fsm.Failed]
 }
 

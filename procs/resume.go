@@ -302,7 +302,7 @@ func (in *instance) resumeRetirement() {
 	if by.Up || by.By.Kind == fsm.ActorNone || by.By.Kind == fsm.ActorOther {
 		in.apply(in.machine.WantDown(fsm.By(fsm.ActorRemoval), in.conditions()))
 	} else if in.machine.State().AtRest() {
-		in.sup.atRest(in)
+		in.sup.onRest(in)
 	}
 }
 

@@ -206,10 +206,16 @@ func (d *shutdown) requestingStops() bool {
 	return len(d.stopQueue) > 0
 }
 
-// removeSoon removes the cgroup and the FIFOs of an instance at rest without processes. It batches
-// the instances of one turn: to wake a worker for each of a thousand takes as long as the removal.
-// Output in a FIFO needs no name: it stays while superd or the keeper has the FIFO open.
-func (d *shutdown) removeSoon(in *instance) {
+// removeEmpty removes the cgroup and the FIFOs of an instance, if a shutdown has begun and the
+// instance is at rest without processes. At the end of the shutdown, a thousand removals would take
+// long. It batches the instances of one turn: to wake a worker for each of a thousand takes as long
+// as the removal. Output in a FIFO needs no name: it stays while superd or the keeper has the FIFO
+// open.
+func (d *shutdown) removeEmpty(in *instance) {
+	if !d.begun || !in.program.KillMode.KillsTree() || in.quarantine != nil ||
+		!in.machine.State().AtRest() || !in.tree.Empty() {
+		return
+	}
 	if d.pendingRemovals = append(d.pendingRemovals, in); len(d.pendingRemovals) > 1 {
 		return
 	}
@@ -260,7 +266,7 @@ func (d *shutdown) proceed() {
 	if !d.begun || d.requestingStops() || d.draining || !d.started() {
 		return
 	}
-	if d.registry.atRest()+d.registry.unkillable < len(d.registry.instances) {
+	if d.registry.countAtRest()+d.registry.unkillable < len(d.registry.instances) {
 		return
 	}
 	d.draining = true

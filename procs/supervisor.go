@@ -172,16 +172,14 @@ func (s *Supervisor) Start(onEnd func()) {
 	s.subscriptions.changed()
 }
 
-// atRest is called when an instance comes to rest, or waits. It removes an instance that is to
-// leave, and continues what waits for others to rest: the exit policy and a shutdown.
-func (s *Supervisor) atRest(in *instance) {
+// onRest is called when an instance comes to rest, or waits. An instance that leaves the
+// configuration is removed. Then what waits until others are at rest continues: the exit policy and
+// the shutdown.
+func (s *Supervisor) onRest(in *instance) {
 	if in.membership.Leaves() {
 		s.replicas.beginRemoval(in)
 	}
-	if s.shutdown.begun && in.program.KillMode.KillsTree() && in.quarantine == nil && in.machine.State().AtRest() && in.tree.Empty() {
-		// Here, since a thousand removals at the end would take long
-		s.shutdown.removeSoon(in)
-	}
+	s.shutdown.removeEmpty(in)
 	s.exitPolicy.endIfAllEnded()
 	s.shutdown.proceed()
 }

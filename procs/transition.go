@@ -44,7 +44,7 @@ func (in *instance) apply(t fsm.Transition) {
 //     again.
 //   - The views get the whole change at once: they are notified in a later turn.
 //   - The exit policy decides before the shutdown, which it may begin with this exit status.
-//   - Replicas and shutdown are last, see [Supervisor.atRest]: the removal of the instance ends its
+//   - Replicas and shutdown are last, see [Supervisor.onRest]: the removal of the instance ends its
 //     scope, and the end of superd ends all.
 func (s *Supervisor) transitioned(in *instance, from, to fsm.State) {
 	s.registry.setState(in)
@@ -62,7 +62,7 @@ func (s *Supervisor) transitioned(in *instance, from, to fsm.State) {
 		s.exitPolicy.check(in)
 	}
 	if to.AtRest() || to == fsm.Waiting {
-		s.atRest(in)
+		s.onRest(in)
 	}
 }
 
