@@ -34,10 +34,10 @@ func (c *configState) restore(v *snapshot.Superd, known *config.Config) bool {
 	return known != nil
 }
 
-// activate makes next the active configuration; apply applies it to the instances. Until the result
-// is saved, the previous configurations stay in the journal, so that a successor can complete the
-// change.
-func (c *configState) activate(next *config.Config, apply func()) {
+// activate makes next the active configuration. applyDiff applies it to the instances. Until the
+// result is saved, the previous configurations stay in the journal, so that a successor can
+// complete the change.
+func (c *configState) activate(next *config.Config, applyDiff func()) {
 	if c.before == 0 {
 		c.before = c.number
 	}
@@ -48,7 +48,7 @@ func (c *configState) activate(next *config.Config, apply func()) {
 	// First: queued records may be replaced by ones that refer to it
 	c.recorder.journal.QueueFirst(snapshot.ConfigKey(number), archived{c.options.Archive, next})
 	c.saveSelf()
-	apply()
+	applyDiff()
 	c.dropBefore(number)
 }
 

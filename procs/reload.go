@@ -168,7 +168,7 @@ func (l *reloads) serve() {
 			case dryRun:
 				finish(ReloadResult{Diff: diff, Notes: l.notes(diff)}, nil)
 			default:
-				result := l.apply(next, diff)
+				result := l.applyWithExitPolicy(next, diff)
 				l.record(&diff)
 				l.recorder.afterSaving(func(err error) {
 					result.Unrecorded = err
@@ -223,12 +223,12 @@ func (l *reloads) notes(diff config.Diff) (notes []string) {
 
 // compareAndApply activates next. It compares it with the active configuration first.
 func (l *reloads) compareAndApply(next *config.Config) ReloadResult {
-	return l.apply(next, config.Compare(l.config.active, next))
+	return l.applyWithExitPolicy(next, config.Compare(l.config.active, next))
 }
 
-// apply activates next and applies its exit policy. diff is the difference from the active
-// configuration; without one, nothing happens.
-func (l *reloads) apply(next *config.Config, diff config.Diff) ReloadResult {
+// applyWithExitPolicy activates next and applies its exit policy. diff is the difference from the
+// active configuration; without one, nothing happens.
+func (l *reloads) applyWithExitPolicy(next *config.Config, diff config.Diff) ReloadResult {
 	result := l.applyWithoutExitPolicy(next, diff)
 	if diff.Differs() {
 		l.exitPolicy.endIfAnyFailed()

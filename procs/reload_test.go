@@ -469,7 +469,7 @@ func TestChangedEnvFile(t *testing.T) {
 	diff := config.Compare(h.sup.config.active, next)
 	h.sup.reloads.addOutdated(&diff, next)
 	run := in.run
-	h.sup.reloads.apply(next, diff)
+	h.sup.reloads.applyWithExitPolicy(next, diff)
 	h.v.RunFor(time.Minute)
 	if in.run == run {
 		t.Error("it was not restarted")
@@ -519,7 +519,7 @@ func BenchmarkReload(b *testing.B) {
 		diff := config.Compare(h.sup.config.active, next)
 		began := time.Now()
 		h.sup.reloads.addOutdated(&diff, next)
-		report := h.sup.reloads.apply(next, diff)
+		report := h.sup.reloads.applyWithExitPolicy(next, diff)
 		onLoop += time.Since(began)
 		next.Archive() // the journal does that elsewhere
 		if got := report.Names(config.RestartNeeded); len(got) != 1 {

@@ -165,7 +165,7 @@ func (h *history) reload() {
 		h.defect.reload(h, &diff)
 	}
 	untouched := h.untouched(&diff)
-	h.sup.reloads.apply(next, diff)
+	h.sup.reloads.applyWithExitPolicy(next, diff)
 	for in, was := range untouched {
 		if in.machine.State() != was.state || in.run != was.run {
 			h.fail("%s was %s and is %s after a reload that does not concern it, or is to be applied live", in.name, was.state, in.machine.State())

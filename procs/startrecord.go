@@ -57,12 +57,12 @@ func (record *startRecord) startedAt() time.Duration {
 	return min(record.value.At, now)
 }
 
-// complete calls apply, which handles the result of the start, and removes the start record once
+// complete calls handle, which handles the result of the start, and removes the start record once
 // the new state is saved. If the failed start was the last step of a removed instance, its start
 // record is removed first: alone, it would be a start without a definition.
-func (record *startRecord) complete(apply func()) {
+func (record *startRecord) complete(handle func()) {
 	record.in.lastCompletedStart = record.value.Number
-	apply()
+	handle()
 	switch {
 	case !record.written.Load():
 	case record.in.scope.Closed():

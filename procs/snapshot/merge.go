@@ -38,7 +38,7 @@ func (s *Snapshot) Merge(name string, current *config.Config) Merged {
 		m.Instance = unrecorded(s.Oldest(), current.Program(program))
 	}
 	if s.HasStart(name) {
-		m.apply(*start)
+		m.completeBy(*start)
 	}
 	if start != nil && start.Config > s.Superd.Config && m.Run != nil && m.Run.ID == start.Run {
 		m.outdate() // it was started after a reload that the journal does not have
@@ -62,8 +62,8 @@ func unrecorded(number uint64, p *config.Program) *Instance {
 	return v
 }
 
-// apply completes the record by a newer start record.
-func (m *Merged) apply(start Start) {
+// completeBy completes the record by a newer start record.
+func (m *Merged) completeBy(start Start) {
 	v, run := *m.Instance, Run{ID: start.Run}
 	if v.Run != nil && v.Run.ID == start.Run {
 		run = *v.Run
