@@ -19,7 +19,7 @@ import (
 type schedules struct {
 	*platform
 	recorder *recorder
-	table    *schedule.Table           // nil before the first schedule is active
+	table    *schedule.Table           // nil before the first schedule is in force
 	saved    map[string]schedule.State // by instance
 }
 
@@ -30,8 +30,8 @@ func newSchedules(p *platform, rec *recorder) *schedules {
 // restore sets the progress that a predecessor saved, by instance.
 func (c *schedules) restore(saved map[string]schedule.State) { maps.Copy(c.saved, saved) }
 
-// active returns the table of all schedules, and creates it on first use.
-func (c *schedules) active() *schedule.Table {
+// ensureTable returns the table of all schedules, and creates it on first use.
+func (c *schedules) ensureTable() *schedule.Table {
 	if c.table == nil {
 		c.table = schedule.NewTable(c.scope, c.options.Identity.BootID, func(err error) {
 			c.log.Warn("schedules notice late when the clock is set or the machine sleeps", "error", err)
@@ -124,7 +124,7 @@ func (in *instance) updateSchedule() {
 		Seed:   in.sup.schedules.seed(in.name),
 	}
 	var err error
-	if sc.entry, err = in.sup.schedules.active().Add(sc.scope, spec, sc.saved, in.onScheduleDue); err != nil {
+	if sc.entry, err = in.sup.schedules.ensureTable().Add(sc.scope, spec, sc.saved, in.onScheduleDue); err != nil {
 		// Config has refused such a line
 		in.sup.log.Error("schedule not set", "instance", in.name, "error", err)
 	}
