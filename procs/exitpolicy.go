@@ -16,7 +16,7 @@ type exitPolicy struct {
 	registry   *registry
 	reconciler *reconciler
 	config     *configState
-	begun      bool // something was started
+	anyStarted bool // a program was started, by this superd or a predecessor
 	decided    bool // an instance has decided the end of superd and the exit status
 	posted     bool // a check whether all instances have ended is posted
 	status     int  // superd's exit status
@@ -33,7 +33,7 @@ func newExitPolicy(s *Supervisor) *exitPolicy {
 // snapshot sets in the record of superd whether something was started, and the exit status in that
 // of the shutdown.
 func (x *exitPolicy) snapshot(v *snapshot.Superd) {
-	v.Begun = x.begun
+	v.Begun = x.anyStarted
 	if v.Shutdown != nil {
 		v.Shutdown.Status = x.status
 	}
@@ -41,7 +41,7 @@ func (x *exitPolicy) snapshot(v *snapshot.Superd) {
 
 // restore is the inverse of snapshot.
 func (x *exitPolicy) restore(v *snapshot.Superd) {
-	x.begun = v.Begun
+	x.anyStarted = v.Begun
 	if v.Shutdown != nil {
 		x.status, x.decided = v.Shutdown.Status, v.Shutdown.Status != 0
 	}
@@ -127,7 +127,7 @@ func (x *exitPolicy) firstFailed() (first *instance) {
 // counts as ended if its blocker is down. Before the first start nothing has ended. A retiring
 // instance counts as live, as it may block another one.
 func (x *exitPolicy) allEnded() bool {
-	if !x.begun || x.registry.countAtRest()+x.registry.counts[fsm.Waiting] < len(x.registry.instances)-int(x.registry.loggers) || !x.reconciler.idle() {
+	if !x.anyStarted || x.registry.countAtRest()+x.registry.counts[fsm.Waiting] < len(x.registry.instances)-int(x.registry.loggers) || !x.reconciler.idle() {
 		return false
 	}
 	return !slices.ContainsFunc(x.registry.instances, func(in *instance) bool {

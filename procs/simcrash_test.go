@@ -272,7 +272,7 @@ func (h *history) resyncModels(before map[string]beforeCrash, pending map[string
 		*p = policyModel{begun: p.begun}
 	}
 	p.restSince = 0
-	p.begun = p.begun && (h.sup.exitPolicy.begun || !pending[snapshot.SuperdKey])
+	p.begun = p.begun && (h.sup.exitPolicy.anyStarted || !pending[snapshot.SuperdKey])
 	for _, in := range h.sup.registry.instances {
 		if h.models[in.name] == nil {
 			h.models[in.name] = &model{}

@@ -108,8 +108,8 @@ func (in *instance) staysDown() bool {
 func (in *instance) perform(effect fsm.Effect) {
 	switch effect {
 	case fsm.Spawn:
-		if !in.sup.exitPolicy.begun {
-			in.sup.exitPolicy.begun = true
+		if !in.sup.exitPolicy.anyStarted {
+			in.sup.exitPolicy.anyStarted = true
 			in.sup.saveSelf()
 		}
 		in.spawn()
