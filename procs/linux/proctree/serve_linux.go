@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// for one request: where orphans end all the time, no scan proves that the tree is empty
-	maxEmptyScans = 20
+	// for one request: where orphans end all the time, no scan proves that a tree is empty
+	maxScans = 20
 	// between scans while superd is short of descriptors
 	shortagePause = 50 * time.Millisecond
 )
@@ -102,7 +102,7 @@ func (c *Scanner) answer(q *memberRequest, sc *scan) bool {
 			q.tree.setEmpty()
 		}
 		c.mu.Unlock()
-	case q.tries < maxEmptyScans:
+	case q.tries < maxScans:
 		q.before = sc
 		q.tries++
 		return false
