@@ -286,7 +286,7 @@ func (h *history) resyncModels(before map[string]beforeCrash, pending map[string
 			model.retries, model.startLimitHit = in.machine.RestartAttempts(), in.machine.StartLimitHit()
 			model.failures = slices.Clone(in.machine.Failures())
 			model.outcomeUncertain = in.machine.State() == fsm.TearingDown
-			model.lastRun, model.outdatedRun, model.failed = "", "", in.machine.RunFailed()
+			model.lastRun, model.outdatedRun, model.failed = "", "", in.machine.Snapshot().Failed
 			model.retrying = in.machine.State() == fsm.Failed && in.restartTimer != nil
 			model.state, model.stateAt = in.machine.State(), h.v.Now()
 			if model.exitStatus = in.exitStatus(); in.machine.State().AtRest() {

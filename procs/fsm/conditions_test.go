@@ -133,7 +133,7 @@ func TestQuarantine(t *testing.T) {
 		spawned(m)
 		m.FailRun(HealthFailed, Reason{ReasonUnhealthy, "unhealthy"})
 		m.WantRestart(By(ActorOperator), true, free)
-		if got := m.Quarantine(Reason{ReasonQuarantined, "7 is alive"}); got.From != Stopping || got.To != Stopped || got.Reason.Kind != ReasonQuarantined {
+		if got := m.Quarantine(Reason{ReasonQuarantined, "7 is alive"}); got.From != Stopping || got.To != Stopped || m.StateReason().Kind != ReasonQuarantined {
 			t.Fatalf("quarantine: %+v", got)
 		}
 		return m

@@ -43,10 +43,9 @@ var (
 	disarm   = []Effect{Disarm}
 )
 
-// A Transition is the result of a step: perform Effects in order, then publish state and Reason.
-// From and To are equal where the state stays.
+// A Transition is the result of a step: perform Effects in order, then publish the state. From and
+// To are equal where the state stays. [Machine.StateReason] says why the state is what it is.
 type Transition struct {
 	From, To State
 	Effects  []Effect // shared with the table: the caller does not change it
-	Reason   Reason   // why the new state is what it is
 }

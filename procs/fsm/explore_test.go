@@ -192,7 +192,7 @@ func (x *exploration) take(n *node, o *op, c Conditions) (next node, wrong strin
 	t, ok := o.do(x, &next.m, c)
 	m := &next.m
 	switch {
-	case ok && (t.From != from || t.To != m.state || t.Reason != m.stateReason):
+	case ok && (t.From != from || t.To != m.state):
 		return next, fmt.Sprintf("the transition %v is not what has happened", t)
 	case !ok && (m.state != from || t.From != t.To):
 		return next, "the state has changed without a transition"

@@ -123,10 +123,6 @@ func (m *Machine) StartLimitHit() bool { return m.startLimitHit }
 // NotStarted reports whether the last run ended before its main process existed.
 func (m *Machine) NotStarted() bool { return m.notStarted }
 
-// RunFailed reports whether the last main process failed whatever its exit status: it never became
-// ready, or superd ended it.
-func (m *Machine) RunFailed() bool { return m.failed }
-
 // Retries reports whether a failed instance is retried slowly.
 func (m *Machine) Retries() bool { return m.state == Failed && m.outcome == RunEndedStartLimit }
 
@@ -159,12 +155,12 @@ func (m *Machine) step(e Event) Transition {
 	if slices.Contains(r.Effects, EndRun) {
 		m.outdated = false
 	}
-	return Transition{from, m.state, r.Effects, m.stateReason}
+	return Transition{from, m.state, r.Effects}
 }
 
 // stay returns a transition that has effects and leaves the state as it is.
 func (m *Machine) stay(effects []Effect) Transition {
-	return Transition{m.state, m.state, effects, m.stateReason}
+	return Transition{m.state, m.state, effects}
 }
 
 // SetDesired records the desired state and its actor, without a step: during recovery the caller
@@ -341,7 +337,7 @@ func (m *Machine) SetWaitReason(reason Reason) { m.stateReason = reason }
 func (m *Machine) Quarantine(reason Reason) Transition {
 	from := m.state
 	m.state, m.outdated, m.failureReason, m.stateReason = Stopped, false, Reason{}, reason
-	return Transition{from, m.state, nil, m.stateReason}
+	return Transition{from, m.state, nil}
 }
 
 // QuarantineLifted records that the leftover processes of a quarantine are gone or don't matter.
@@ -356,5 +352,5 @@ func (m *Machine) EndQuarantine() Transition {
 	m.state, m.outcome = TearingDown, RunEndedDown
 	m.exitReason = Reason{Kind: ReasonLeftoversKilled}
 	m.stateReason = Reason{ReasonStopping, m.desired.By.String()}
-	return Transition{from, m.state, teardown, m.stateReason}
+	return Transition{from, m.state, teardown}
 }
