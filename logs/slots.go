@@ -1,11 +1,8 @@
 package logs
 
 import (
-	"context"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 
 	"superd/internal/mounts"
 )
@@ -40,7 +37,7 @@ type fileSystem struct {
 type slots struct {
 	mounts        *mounts.Table
 	perFileSystem int
-	all           *semaphore.Weighted // of all file systems together
+	all           chan struct{} // a token for each slot in use, of all file systems together
 
 	mu           sync.Mutex
 	byFileSystem map[fileSystem]*slot
@@ -48,14 +45,14 @@ type slots struct {
 }
 
 func newSlots(m *mounts.Table, perFileSystem, limit int) slots {
-	return slots{mounts: m, perFileSystem: perFileSystem, all: semaphore.NewWeighted(int64(limit)), byFileSystem: make(map[fileSystem]*slot)}
+	return slots{mounts: m, perFileSystem: perFileSystem, all: make(chan struct{}, limit), byFileSystem: make(map[fileSystem]*slot)}
 }
 
 // A slot is the right of its holders to access a file system, until each releases it.
 type slot struct {
 	of         *slots
 	fileSystem fileSystem
-	free       *semaphore.Weighted
+	taken      chan struct{} // a token for each holder
 
 	// Guarded by of.mu:
 	users   int       // goroutines that hold it or wait for it
@@ -65,37 +62,31 @@ type slot struct {
 // acquire waits for a slot in p. It returns nil if stop was closed first.
 func (s *slots) acquire(p fileSystem, stop <-chan struct{}) *slot {
 	t := s.addUser(p)
-	if !acquireSemaphore(t.free, stop) {
+	if !take(t.taken, stop) {
 		t.removeUser(false)
 		return nil
 	}
-	if !acquireSemaphore(s.all, stop) {
-		t.free.Release(1)
+	if !take(s.all, stop) {
+		<-t.taken
 		t.removeUser(false)
 		return nil
 	}
 	return t
 }
 
-// acquireSemaphore waits for one of s. It reports false if stop was closed first.
-func acquireSemaphore(s *semaphore.Weighted, stop <-chan struct{}) bool {
-	return s.TryAcquire(1) || s.Acquire(stopContext{context.Background(), stop}, 1) == nil
-}
-
-// A stopContext ends when stop is closed.
-type stopContext struct {
-	context.Context
-	stop <-chan struct{}
-}
-
-func (q stopContext) Done() <-chan struct{} { return q.stop }
-
-func (q stopContext) Err() error {
+// take puts a token into places, and waits for a free place. It reports false if stop was closed
+// first. Those that wait are served in their order.
+func take(places chan struct{}, stop <-chan struct{}) bool {
 	select {
-	case <-q.stop:
-		return context.Canceled
-	default:
-		return nil
+	case places <- struct{}{}:
+		return true
+	default: // a place counts even if stop is closed
+	}
+	select {
+	case places <- struct{}{}:
+		return true
+	case <-stop:
+		return false
 	}
 }
 
@@ -104,8 +95,8 @@ func (t *slot) release() {
 	if t == nil {
 		return
 	}
-	t.of.all.Release(1)
-	t.free.Release(1)
+	<-t.of.all
+	<-t.taken
 	t.removeUser(true)
 }
 
@@ -132,7 +123,7 @@ func (s *slots) addUser(p fileSystem) *slot {
 	defer s.mu.Unlock()
 	t := s.slotOf(p)
 	if t == nil {
-		t = &slot{of: s, fileSystem: p, free: semaphore.NewWeighted(int64(s.perFileSystem))}
+		t = &slot{of: s, fileSystem: p, taken: make(chan struct{}, s.perFileSystem)}
 		s.byFileSystem[p] = t
 	}
 	if t.users++; t.users == s.perFileSystem {
