@@ -1,6 +1,8 @@
 package procs
 
 import (
+	"bytes"
+
 	"superd/config"
 	"superd/procs/snapshot"
 )
@@ -46,7 +48,7 @@ func (c *configState) activate(next *config.Config, applyDiff func()) {
 	c.number++
 	number := c.number
 	// First: queued records may be replaced by ones that refer to it
-	c.recorder.journal.QueueFirst(snapshot.ConfigKey(number), archived{c.options.Archive, next})
+	c.recorder.journal.QueueFirst(snapshot.ConfigKey(number), c.archived(next))
 	c.saveSelf()
 	applyDiff()
 	c.dropBefore(number)
@@ -76,7 +78,7 @@ func (c *configState) dropBefore(number uint64) {
 func (c *configState) activateFirst() {
 	c.number++
 	c.before = 0
-	c.recorder.queue(snapshot.ConfigKey(c.number), archived{c.options.Archive, c.active})
+	c.recorder.queue(snapshot.ConfigKey(c.number), c.archived(c.active))
 	c.saveSelf()
 }
 
@@ -90,17 +92,9 @@ func (c *configState) removeRecords() {
 	}
 }
 
-// An archived is a configuration that is encoded when it is written.
-type archived struct {
-	archive func(*config.Config) []byte
-	config  *config.Config
-}
-
-// AppendJSON implements [superd/procs/journal.Appender].
-func (a archived) AppendJSON(b []byte) []byte {
-	text := a.archive(a.config)
-	for len(text) > 0 && text[len(text)-1] == '\n' {
-		text = text[:len(text)-1]
-	}
-	return append(b, text...)
+// archived returns the value that the journal has of a configuration. It is encoded when it is
+// written, off the loop.
+func (c *configState) archived(conf *config.Config) func() []byte {
+	archive := c.options.Archive
+	return func() []byte { return bytes.TrimRight(archive(conf), "\n") }
 }

@@ -11,7 +11,8 @@ import (
 // A Journal stores values for a successor. [superd/procs/journal.Journal] implements it.
 type Journal interface {
 	Put(key string, value any) error // writes before it returns; called off the loop
-	// in order, after Write; value must not change any more; nil removes key
+	// In order, after Write. value must not change any more; nil removes key. A func() []byte
+	// returns JSON.
 	Queue(key string, value any)
 	QueueFirst(key string, value any) // as Queue, but before all that is queued
 	Write()                           // writes the queue soon

@@ -277,8 +277,8 @@ func (j *simJournal) end() (*journal.State, map[string]bool) {
 }
 
 func encoded(value any) (json.RawMessage, error) {
-	if a, ok := value.(journal.Appender); ok {
-		return a.AppendJSON(nil), nil
+	if encode, ok := value.(func() []byte); ok {
+		return encode(), nil
 	}
 	return json.Marshal(value)
 }

@@ -43,9 +43,8 @@ func journalOf(t testing.TB, rng *rand.Rand, n int) (lines [][]byte, changes []c
 	return lines, changes
 }
 
-type rawJSON string
-
-func (r rawJSON) AppendJSON(b []byte) []byte { return append(b, r...) }
+// rawJSON returns a value of the journal that is encoded as text.
+func rawJSON(text string) func() []byte { return func() []byte { return []byte(text) } }
 
 // folded returns the values after the changes, without those of damaged lines.
 func contents(changes []change, damaged func(line int) bool) map[string]string {

@@ -29,11 +29,6 @@ const (
 	idlePause = time.Second
 )
 
-// An Appender encodes itself faster than encoding/json does.
-type Appender interface {
-	AppendJSON(b []byte) []byte // appends one JSON value without line ends
-}
-
 // A Journal is a journal open for writing. Its methods may be called from any goroutine.
 type Journal struct {
 	log   *slog.Logger
@@ -98,9 +93,10 @@ func Open(dir, boot string, log *slog.Logger) (*Journal, *State, error) {
 }
 
 // Put records the value of key, nil to delete it, before it returns. It writes, so it must not be
-// called on the loop. value is encoded by its AppendJSON, else as JSON. Entries queued before are
-// written before it, so that the record does not precede its causes. After an error the record is
-// not in the file and will not be; otherwise an older entry queued for the key is dropped.
+// called on the loop. value is encoded as JSON. If it is a func() []byte, its result is that JSON,
+// without line ends. Entries queued before are written before it, so that the record does not
+// precede its causes. After an error the record is not in the file and will not be; otherwise an
+// older entry queued for the key is dropped.
 func (j *Journal) Put(key string, value any) error {
 	space, _ := j.lines.Get().(*[]byte)
 	if space == nil {
@@ -140,8 +136,8 @@ func (j *Journal) Put(key string, value any) error {
 }
 
 // Queue records the value of key, nil to delete it, after the next call of Write or Flush at the
-// latest. It does not block and does no I/O. value is encoded later, on another goroutine, so it
-// must not change.
+// latest. It does not block and does no I/O. value is as for Put. It is encoded later, on another
+// goroutine, so it must not change.
 //
 // Entries are written in order. A newer value of a waiting key replaces the older one, so that at
 // most one entry per key waits. A removal comes last: what was queued before it may concern the

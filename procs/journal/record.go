@@ -98,7 +98,7 @@ func seal(b []byte, start, limit int) ([]byte, error) {
 		return b[:start], fmt.Errorf("the record has %d bytes, more than %d", len(line), limit)
 	}
 	if bytes.IndexByte(line, '\n') >= 0 {
-		return b[:start], errors.New("its AppendJSON returned more than one line")
+		return b[:start], errors.New("its JSON has more than one line")
 	}
 	putSum(line, line[sumBytes:])
 	return append(b, '\n'), nil
@@ -118,8 +118,8 @@ func appendKey(b []byte, key string) ([]byte, error) {
 }
 
 func appendValue(b []byte, value any) ([]byte, error) {
-	if appender, ok := value.(Appender); ok {
-		return appender.AppendJSON(b), nil
+	if encode, ok := value.(func() []byte); ok {
+		return append(b, encode()...), nil
 	}
 	text, err := json.Marshal(value)
 	return append(b, text...), err
