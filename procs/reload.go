@@ -294,7 +294,7 @@ func (l *reloads) applyDiff(diff config.Diff) {
 			if l.replicas.endsScale(c) {
 				l.replicas.dropScale(c.Name)
 			}
-			l.replicas.removeSurplus(c.Program)
+			l.replicas.removeSurplus(c.Program, fsm.By(fsm.ActorRemoval))
 		case config.Unchanged, config.ProgramAdded:
 		}
 	}

@@ -103,23 +103,37 @@ func (r *replicas) dropScale(program string) {
 	}
 }
 
-// removeSurplus retires the instances that the program does not have any more.
-func (r *replicas) removeSurplus(program *config.Program) {
+// removeSurplus retires, for the actor by, the instances that the program does not have any more.
+// It returns those that were not to be removed before.
+func (r *replicas) removeSurplus(program *config.Program, by fsm.Actor) (retired []*instance) {
 	for _, in := range slices.Clone(r.registry.of(program.Name)) {
-		if !r.configured(program, in.name) {
-			in.retire(fsm.By(fsm.ActorRemoval))
+		if r.configured(program, in.name) {
+			continue
 		}
+		if in.membership.Stays() {
+			retired = append(retired, in)
+		}
+		in.retire(by)
 	}
+	return retired
 }
 
-// createMissing creates the instances that the program does not have yet. desired is their desired
-// state; nil: that of the configuration.
-func (r *replicas) createMissing(program *config.Program, desired *fsm.Target) {
+// createMissing creates the instances that the program does not have yet, and returns them. Where
+// an instance of the same name is still being removed, it returns that one. desired is their
+// desired state; nil: that of the configuration.
+func (r *replicas) createMissing(
+	program *config.Program, desired *fsm.Target,
+) (created []*instance) {
 	for _, name := range r.names(program) {
-		if in := r.registry.byName[name]; in == nil || in.membership.Leaves() {
-			r.create(name, program, desired)
+		if in := r.registry.byName[name]; in != nil && !in.membership.Leaves() {
+			continue
+		}
+		r.create(name, program, desired)
+		if in := r.registry.byName[name]; in != nil {
+			created = append(created, in)
 		}
 	}
+	return created
 }
 
 // create adds an instance, or makes it the replacement of one with its name that is being removed.

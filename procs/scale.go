@@ -125,25 +125,10 @@ func (r *replicas) scale(program *config.Program, replicas int, result *ScaleRes
 		r.scales[program.Name] = scaled
 		r.recorder.queue(snapshot.ScaleKey(program.Name), scaled)
 	}
-	var affected []*instance
-	for _, in := range slices.Clone(r.registry.of(program.Name)) {
-		if !r.configured(program, in.name) {
-			if in.membership.Stays() {
-				affected = append(affected, in)
-			}
-			in.retire(fsm.By(fsm.ActorScale))
-		}
-	}
-	for _, name := range r.names(program) {
-		if in := r.registry.byName[name]; in == nil || in.membership.Leaves() {
-			r.create(name, program, desired)
-			if in := r.registry.byName[name]; in != nil {
-				affected = append(affected, in)
-			}
-		}
-	}
+	retired := r.removeSurplus(program, fsm.By(fsm.ActorScale))
+	created := r.createMissing(program, desired)
 	r.exitPolicy.endIfAllEnded()
-	return affected
+	return slices.Concat(retired, created)
 }
 
 // scalings returns the desired number of replicas of each program.
