@@ -37,7 +37,7 @@ type recoveredInstance struct {
 	recovered      *host.RecoveredProcess
 	recordedBefore eventlog.Recorded
 	processMissing bool // no process was found for its start record
-	outputGap      bool // no process had the read end of one of its FIFOs for some time
+	outputGap      bool // for some time, no process had the read end of one of its FIFOs open
 	notifyResumed  bool // notifications of its main process are handled
 	fdRenamed      bool // a stored descriptor has another name than in the record
 }
@@ -69,8 +69,8 @@ func (s *Supervisor) Adopt() error {
 		return err
 	}
 	if r.Superd.Shutdown != nil && !s.shutdown.begun {
-		// First: if superd is killed now, a supervisor that the keeper starts must not resume the
-		// shutdown.
+		// The shutdown is undone. This is recorded first: if superd is killed now, the keeper
+		// starts another supervisor, which must not resume the shutdown.
 		if err := s.recorder.journal.Put(snapshot.SuperdKey, s.snapshot()); err != nil {
 			s.log.Warn("end of the shutdown not recorded", "error", err)
 		}
@@ -85,8 +85,9 @@ func (s *Supervisor) Adopt() error {
 	return nil
 }
 
-// removeOldNames removes the FIFOs and notify sockets that belong to no instance: superd was killed
-// while it removed them, or the journal does not have their instance. It precedes the first start.
+// removeOldNames removes the FIFOs and notify sockets that belong to no instance. They exist if
+// superd was killed while it removed them, or if the journal does not have their instance. It is
+// called before the first start.
 func (c *recovery) removeOldNames() {
 	var keep []string
 	for _, in := range c.sup.registry.instances {
@@ -250,8 +251,8 @@ func (c *recovery) reopen(all []*recoveredInstance) error {
 	return nil
 }
 
-// mainStart returns the start record of the main process, if the instance's record does not have
-// its result; nil otherwise.
+// mainStart returns the start record of the main process; nil if there is none, or if the record of
+// the instance has the result of that start.
 func (a *recoveredInstance) mainStart() *snapshot.Start {
 	if start := a.saved.Start; start != nil && start.Hook == nil {
 		return start
@@ -277,8 +278,9 @@ func (a *recoveredInstance) claimNotifyFDs() {
 // eventLogTimeout bounds how long a recovery waits for the event log.
 const eventLogTimeout = time.Second
 
-// recordOutputLoss records that output may be lost, and reports whether it may: a process ended
-// while nothing had the read end of its pipe open, or before the pipe was empty.
+// recordOutputLoss records output that may be lost, and reports whether any may be. That is so if
+// a process ended, or the output of an ended run was not written yet, while nothing had the read
+// end of its pipe open.
 func (a *recoveredInstance) recordOutputLoss() bool {
 	if !a.outputGap {
 		return false

@@ -52,7 +52,8 @@ func (r *registry) redefine(in *instance, program *config.Program) {
 	r.loggers += one(in.isLogger())
 }
 
-// setState counts an instance that was added in the state that its machine has by now.
+// setState counts an instance by the present state of its machine, and no longer by the state in
+// which it was counted before.
 func (r *registry) setState(in *instance) {
 	r.counts[in.counted]--
 	in.counted = in.machine.State()

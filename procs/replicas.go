@@ -66,9 +66,9 @@ func (r *replicas) configured(program *config.Program, instance string) bool {
 	return !numbered || err == nil && 1 <= n && n <= count && number == strconv.Itoa(n)
 }
 
-// desiredFor returns the desired state of a new instance of a program, derived from the existing
-// ones: up if one of them is wanted up; down if an operator has stopped them; nil: that of the
-// configuration.
+// desiredFor returns the desired state of a new instance of a program. It is up if an existing
+// instance is wanted up. Otherwise it is down if an operator has stopped one. Otherwise it is nil,
+// and the configuration decides.
 func (r *replicas) desiredFor(program string) *fsm.Target {
 	var stopped *fsm.Target
 	for _, in := range r.registry.of(program) {
@@ -136,8 +136,8 @@ func (r *replicas) createMissing(
 	return created
 }
 
-// create adds an instance, or makes it the replacement of one with its name that is being removed.
-// desired is as for createMissing.
+// create adds an instance. If one with its name is being removed, the new one becomes the
+// replacement of that. desired is as for createMissing.
 func (r *replicas) create(name string, program *config.Program, desired *fsm.Target) {
 	old := r.registry.byName[name]
 	if old == nil {
@@ -152,7 +152,7 @@ func (r *replicas) create(name string, program *config.Program, desired *fsm.Tar
 	old.save()
 }
 
-// startNew sets the first desired state of an instance.
+// startNew sets the first desired state of an instance. desired is as for createMissing.
 func (r *replicas) startNew(in *instance, desired *fsm.Target) {
 	switch {
 	case desired == nil, len(in.program.Invalid) > 0:
@@ -188,7 +188,7 @@ func (r *replicas) add(name string, program *config.Program) *instance {
 
 // retire stops the instance, for the actor by, and removes it when it is at rest.
 func (in *instance) retire(by fsm.Actor) {
-	if in.membership.Leaves() { // its replacement is not created
+	if in.membership.Leaves() { // it retires already: only its replacement goes
 		if in.membership.HasReplacement() {
 			in.dropReplacement()
 			in.replacementTarget = nil
@@ -217,8 +217,8 @@ func (in *instance) dropReplacement() {
 	in.membership = in.membership.After(fsm.DropReplacement)
 }
 
-// beginRemoval begins the removal of an instance at rest, unless that has begun. It first waits for
-// its last output to be written, for at most drainLimit.
+// beginRemoval begins the removal of an instance at rest, unless that has begun. The removal waits
+// until the last output of the instance is written, but at most for drainLimit.
 func (r *replicas) beginRemoval(in *instance) {
 	if in.membership.BeingRemoved() {
 		return
@@ -312,9 +312,8 @@ func (r *replicas) restoreScales(saved *snapshot.Snapshot) {
 	}
 }
 
-// removeAllSurplus retires the surplus instances that the predecessor has not retired. The
-// predecessor may have activated several configurations, of which only two are compared at
-// recovery.
+// removeAllSurplus retires the instances that the active configuration does not have. A predecessor
+// may have activated several configurations before it retired them, and recovery compares only two.
 func (r *replicas) removeAllSurplus() {
 	for _, in := range slices.Clone(r.registry.instances) {
 		switch p := r.config.active.Program(in.program.Name); {

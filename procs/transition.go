@@ -33,19 +33,17 @@ func (in *instance) apply(t fsm.Transition) {
 // transitioned notifies all that observe the states of instances. The state may have stayed the
 // same; something else of the machine may have changed then. This is their order:
 //
-//   - The counts of instances by state come first: the exit policy and a shutdown read them.
-//   - The parts of the instance that live as long as a state follow: readiness, monitor, schedule.
-//     The record has their state.
-//   - The recorder queues event and record before what other instances then do is queued: after a
+//   - The registry counts the instances by state. The exit policy and the shutdown read the counts.
+//   - Readiness, monitor and schedule end or begin with a state. The record contains them.
+//   - The recorder queues the event and the record. Only then do other instances react: after a
 //     crash, a successor must not find a consequence without its cause.
 //   - The graph publishes the new status, and enqueues the dependents that it concerns.
-//   - The reconciler enqueues the instance itself. The graph has updated its counters before.
-//   - The waiters are answered only if no reconciliation is pending, which may change the state
-//     again.
-//   - The views get the whole change at once: they are notified in a later turn.
-//   - The exit policy decides before the shutdown, which it may begin with this exit status.
-//   - Replicas and shutdown are last, see [Supervisor.onRest]: the removal of the instance ends its
-//     scope, and the end of superd ends all.
+//   - The reconciler enqueues the instance itself. It reads counters that the graph has updated.
+//   - The waiters are answered, unless a reconciliation is pending: the state may change again.
+//   - The subscribers are notified. That happens in a later turn, so they see the whole change.
+//   - The exit policy may begin the shutdown with this exit status, so it precedes the shutdown.
+//   - Replicas and shutdown are last, see [Supervisor.onRest]. A removal ends the scope of the
+//     instance, and the end of superd ends all scopes.
 func (s *Supervisor) transitioned(in *instance, from, to fsm.State) {
 	s.registry.setState(in)
 	in.endStateParts(to)
@@ -58,6 +56,7 @@ func (s *Supervisor) transitioned(in *instance, from, to fsm.State) {
 	}
 	in.answerWaiters()
 	s.subscriptions.changed()
+	// Also if the state is the same: a reload may end the slow retries of a failed instance
 	if in.staysDown() {
 		s.exitPolicy.check(in)
 	}

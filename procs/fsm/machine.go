@@ -53,7 +53,7 @@ type Conditions struct {
 	// A requirement is down or restarts, so it can't stay up; implies AwaitsOthers
 	Lost          bool
 	HasDependents bool // live instances require it, or any are ordered after it
-	// No dependent lives that must be down before it; false implies HasDependents
+	// All dependents that must be down before it are down, as without any dependents
 	DependentsDown bool
 	Ordered        bool // it is ordered after other programs
 	Conflict       bool // a conflicting instance must be gone before its start

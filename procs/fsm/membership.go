@@ -19,7 +19,7 @@ type MembershipEvent uint8
 
 // The events of a membership.
 const (
-	Retire          MembershipEvent = iota // the configuration no longer has it, or its replacement
+	Retire          MembershipEvent = iota // it is to be removed, without a replacement so far
 	Replace                                // another definition is to take its place
 	DropReplacement                        // no other instance takes its place any more
 	ComeToRest                             // it is at rest

@@ -115,8 +115,9 @@ func Unschedules(before, after *config.Program) bool {
 	return before.Scheduled() && after.Schedule == "" && after.Type == config.TypeOneshot
 }
 
-// Redefine replaces the program's definition. restarts reports whether a run needs a restart to use
-// it: a run under way is then outdated. [Machine.Reevaluate] says what follows.
+// Redefine replaces the program's definition. restarts reports whether a run uses the new one only
+// after a restart. A run under way is outdated in that case. The caller then takes the step of
+// [Machine.Reevaluate].
 func (m *Machine) Redefine(program *config.Program, restarts bool) {
 	m.runPending = m.runPending && m.program.Scheduled() // it has no meaning without a schedule
 	m.outdated = m.outdated || restarts && m.state.HasRun()
