@@ -7,6 +7,7 @@ import (
 	"superd/config"
 	"superd/pidfd"
 	"superd/procs/fsm"
+	"superd/procs/host/hosttest"
 )
 
 // TestWallClockStepsChangeNothing steps the wall clock by a year, forward and backward, around a
@@ -15,21 +16,21 @@ func TestWallClockStepsChangeNothing(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	for _, step := range []time.Duration{year, -year} {
 		h := newHistory(1, defect{}, false)
-		h.kernel.mix = faultMix{}
+		h.kernel.Mix = hosttest.FaultMix{}
 		h.models["web"] = &model{wantUp: true}
 		p := testProgram()
 		p.Name = "web"
 		h.sup.reloads.compareAndApply(&config.Config{Programs: []*config.Program{p}})
 		h.v.RunFor(time.Minute)
 		in := h.sup.registry.byName["web"]
-		first := in.run.process.(*simHandle).p
+		first := in.run.process.(*hosttest.Handle).Process
 
 		h.v.StepWall(step)
 		wall := h.v.Wall()
 		if st := in.status(); st.State != fsm.Running || st.Main.Uptime < 59*time.Second || st.Main.Uptime > time.Minute || wall.Sub(st.Since) > time.Minute {
 			t.Errorf("after a step of %v: %v, up %v, since %v ago; want running, up a minute", step, st.State, st.Main.Uptime, wall.Sub(st.Since))
 		}
-		first.end(pidfd.Exit{Known: true, Code: 1})
+		first.End(pidfd.Exit{Known: true, Code: 1})
 		h.v.RunFor(50 * time.Millisecond)
 		h.v.StepWall(-step)
 		if st := in.status(); st.State != fsm.Backoff || *st.NextStart > 51*time.Millisecond {

@@ -12,6 +12,7 @@ import (
 	"superd/pidfd"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
+	"superd/procs/host/hosttest"
 	"superd/procs/snapshot"
 )
 
@@ -19,7 +20,7 @@ import (
 // recorded once, in order.
 func TestEventsOfALife(t *testing.T) {
 	h := newHistory(1, defect{}, false)
-	h.kernel.mix = faultMix{}
+	h.kernel.Mix = hosttest.FaultMix{}
 	h.models["web"] = &model{wantUp: true}
 	events := eventlog.Open(t.TempDir(), eventlog.MaxSize, slog.New(slog.DiscardHandler))
 	defer events.Close(time.Minute)
@@ -31,10 +32,10 @@ func TestEventsOfALife(t *testing.T) {
 	h.sup.options.Events = events
 	h.sup.reloads.compareAndApply(&config.Config{Programs: []*config.Program{p}})
 	h.v.RunFor(time.Minute)
-	first := h.sup.registry.byName["web"].run.process.(*simHandle).p
-	first.end(pidfd.Exit{Known: true, Code: 1, UserTime: time.Second, SystemTime: time.Second, MaxRSSBytes: 1 << 40})
+	first := h.sup.registry.byName["web"].run.process.(*hosttest.Handle).Process
+	first.End(pidfd.Exit{Known: true, Code: 1, UserTime: time.Second, SystemTime: time.Second, MaxRSSBytes: 1 << 40})
 	h.v.RunFor(time.Minute)
-	second := h.sup.registry.byName["web"].run.process.(*simHandle).p
+	second := h.sup.registry.byName["web"].run.process.(*hosttest.Handle).Process
 	h.models["web"].wantUp = false
 	if _, err := h.sup.Command(OpStop, []string{"web"}, true, func([]CommandResult) {}); err != nil {
 		t.Fatal(err)
@@ -75,16 +76,16 @@ func TestEventsOfALife(t *testing.T) {
 	}
 	want := []string{
 		"web state stopped starting",
-		fmt.Sprintf("web start %d", first.pid),
+		fmt.Sprintf("web start %d", first.Pid),
 		"web state starting running",
-		fmt.Sprintf(`web exit %d "exit status 1" ran 60 cpu 2 rss %d bound false`, first.pid, int64(1)<<40),
+		fmt.Sprintf(`web exit %d "exit status 1" ran 60 cpu 2 rss %d bound false`, first.Pid, int64(1)<<40),
 		"web state running backoff 0.1",
 		"web state backoff starting",
-		fmt.Sprintf("web start %d", second.pid),
+		fmt.Sprintf("web start %d", second.Pid),
 		"web state starting running",
 		"web command stop by the operator",
 		"web state running stopping",
-		fmt.Sprintf(`web exit %d "killed by SIGTERM" ran 60 cpu 0 rss 0 bound true`, second.pid),
+		fmt.Sprintf(`web exit %d "killed by SIGTERM" ran 60 cpu 0 rss 0 bound true`, second.Pid),
 		"web state stopping stopped",
 	}
 	if !slices.Equal(got, want) {
@@ -114,7 +115,7 @@ func TestRecordedOnce(t *testing.T) {
 			p := h.mainOf("web")
 			if ends {
 				h.journal.stall()
-				p.end(pidfd.Exit{Known: true, Code: 1})
+				p.End(pidfd.Exit{Known: true, Code: 1})
 				h.v.RunFor(time.Second)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -136,7 +137,7 @@ func TestRecordedOnce(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if e.Run == p.run {
+				if e.Run == p.Run {
 					times[e.Kind]++
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	"superd/loop"
 	"superd/pidfd"
 	"superd/procs/fsm"
+	"superd/procs/host/hosttest"
 	"superd/procs/journal"
 	"superd/procs/notify"
 	"superd/procs/snapshot"
@@ -20,7 +21,7 @@ import (
 // that reports whether superd has ended.
 func newFaultFree(seed uint64, conf *config.Config) (h *history, ended func() bool) {
 	h = newHistory(seed, defect{}, false)
-	h.kernel.mix = faultMix{}
+	h.kernel.Mix = hosttest.FaultMix{}
 	h.sup.shutdown.onEnd = func() { h.ended = true }
 	h.sup.reloads.compareAndApply(conf)
 	h.v.RunFor(time.Minute)
@@ -37,13 +38,13 @@ func programNamed(name string, change func(*config.Program)) *config.Program {
 }
 
 // mainOf returns the main process of an instance.
-func (h *history) mainOf(name string) *simProcess {
-	return h.sup.registry.byName[name].run.process.(*simHandle).p
+func (h *history) mainOf(name string) *hosttest.Process {
+	return h.sup.registry.byName[name].run.process.(*hosttest.Handle).Process
 }
 
 // hookOf returns the current hook of an instance.
-func (h *history) hookOf(name string) *simProcess {
-	return h.sup.registry.byName[name].run.hook.process.(*simHandle).p
+func (h *history) hookOf(name string) *hosttest.Process {
+	return h.sup.registry.byName[name].run.hook.process.(*hosttest.Handle).Process
 }
 
 func (h *history) mustCommand(t *testing.T, op Op, name string) {
@@ -58,7 +59,7 @@ func TestCancel(t *testing.T) {
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
 		p.Autostart, p.Ready, p.StartTimeout = false, &config.Ready{Notify: true}, time.Hour
 	})}})
-	h.kernel.mix.neverReady = 1
+	h.kernel.Mix.NeverReady = 1
 	answers := map[string]int{}
 	start := func(client string) (cancel func()) {
 		cancel, err := h.sup.Command(OpStart, []string{"web"}, true, func([]CommandResult) { answers[client]++ })
@@ -75,7 +76,7 @@ func TestCancel(t *testing.T) {
 	if n := len(h.sup.registry.byName["web"].waiters); n != 1 {
 		t.Errorf("%d clients wait, want 1", n)
 	}
-	h.mainOf("web").notify(notify.Message{Ready: true})
+	h.mainOf("web").Notify(notify.Message{Ready: true})
 	h.v.RunFor(time.Second)
 	if answers["waiting client"] != 1 || answers["cancelled client"] != 0 {
 		t.Errorf("answered: %v", answers)
@@ -89,8 +90,8 @@ func TestFirstOfTwoEssentials(t *testing.T) {
 	firsts := map[int]bool{}
 	for seed := uint64(1); seed <= 20; seed++ {
 		h, ended := newFaultFree(seed, &config.Config{Programs: []*config.Program{programNamed("three", essential), programNamed("four", essential)}})
-		h.mainOf("three").end(pidfd.Exit{Known: true, Code: 3})
-		h.mainOf("four").end(pidfd.Exit{Known: true, Code: 4})
+		h.mainOf("three").End(pidfd.Exit{Known: true, Code: 3})
+		h.mainOf("four").End(pidfd.Exit{Known: true, Code: 4})
 		if !ended() {
 			t.Fatal("superd has not ended")
 		}
@@ -115,7 +116,7 @@ func TestEssentialBeforeShutdown(t *testing.T) {
 	}})
 	main := h.mainOf("main")
 	in := h.sup.registry.byName["main"]
-	main.end(pidfd.Exit{Known: true, Code: 3})
+	main.End(pidfd.Exit{Known: true, Code: 3})
 	for in.machine.State() != fsm.Failed {
 		h.v.Step()
 	}
@@ -140,16 +141,16 @@ func TestAllExited(t *testing.T) {
 		want   bool
 		status int
 	}{
-		{"one still runs", conf(web, job), func(_ *testing.T, h *history) { h.mainOf("job").end(exitZero) }, false, 0},
+		{"one still runs", conf(web, job), func(_ *testing.T, h *history) { h.mainOf("job").End(exitZero) }, false, 0},
 		{"nothing was ever started", conf(idle), func(t *testing.T, h *history) { h.mustCommand(t, OpStop, "idle") }, false, 0},
 		{"the last one is stopped by the operator", conf(web, job), func(t *testing.T, h *history) {
-			h.mainOf("job").end(exitThree)
+			h.mainOf("job").End(exitThree)
 			h.v.RunFor(time.Second)
 			h.mustCommand(t, OpStop, "web")
 		}, true, 3},
 		{"the last one is stopped in backoff", conf(web, job, idle), func(t *testing.T, h *history) {
-			h.mainOf("job").end(exitZero)
-			h.mainOf("web").end(exitThree)
+			h.mainOf("job").End(exitZero)
+			h.mainOf("web").End(exitThree)
 			h.v.RunFor(20 * time.Millisecond)
 			if state := h.sup.registry.byName["web"].machine.State(); state != fsm.Backoff {
 				t.Fatalf("web is %v, want backoff", state)
@@ -165,12 +166,12 @@ func TestAllExited(t *testing.T) {
 			h.mustCommand(t, OpStart, "web")
 		}, false, 0},
 		{"the last one is removed", conf(web, job), func(_ *testing.T, h *history) {
-			h.mainOf("job").end(exitThree)
+			h.mainOf("job").End(exitThree)
 			h.v.RunFor(time.Second)
 			h.sup.reloads.compareAndApply(conf(job))
 		}, true, 3},
 		{"the last one is replaced", conf(web, job), func(t *testing.T, h *history) {
-			h.mainOf("job").end(exitZero)
+			h.mainOf("job").End(exitZero)
 			h.v.RunFor(time.Second)
 			old := h.sup.registry.byName["web"]
 			h.sup.reloads.compareAndApply(conf(job))
@@ -183,12 +184,12 @@ func TestAllExited(t *testing.T) {
 			}
 		}, false, 0},
 		{"the last one releases its log file to another", conf(web, job), func(_ *testing.T, h *history) {
-			h.mainOf("job").end(exitZero)
+			h.mainOf("job").End(exitZero)
 			h.v.RunFor(time.Second)
 			h.sup.reloads.compareAndApply(conf(job, programNamed("other", func(p *config.Program) { p.Log.File = "web.log" })))
 		}, false, 0},
 		{"a reload sets exit_when", &config.Config{Programs: conf(job).Programs}, func(_ *testing.T, h *history) {
-			h.mainOf("job").end(exitThree)
+			h.mainOf("job").End(exitThree)
 			h.v.RunFor(time.Second)
 			h.sup.reloads.compareAndApply(conf(job))
 		}, true, 3},
@@ -220,12 +221,12 @@ func (r *readyRecorder) Ready(string) { r.at = append(r.at, r.v.Now()) }
 func TestReady(t *testing.T) {
 	for took, want := range map[time.Duration]time.Duration{time.Second: time.Second, time.Hour: maxReadyDelay} {
 		h := newHistory(1, defect{}, false)
-		h.kernel.mix = faultMix{hookHangs: 1}
+		h.kernel.Mix = hosttest.FaultMix{HookHangs: 1}
 		o := h.options()
 		notifier := &readyRecorder{v: h.v}
 		o.Notify = notifier
 		o.Config = &config.Config{Programs: []*config.Program{programNamed("web", nil), programNamed("db", func(p *config.Program) {
-			p.PreStart, p.StartTimeout = [][]string{{simHook}}, took
+			p.PreStart, p.StartTimeout = [][]string{{hosttest.PreStartCommand}}, took
 			p.Restart = config.RestartNever
 		})}}
 		h.sup = New(o)
@@ -245,7 +246,7 @@ func TestRecoveryJudgesFirstFailed(t *testing.T) {
 	after := &config.Config{Programs: before.Programs}
 	after.Superd.ExitWhen = config.ExitAnyFailed
 	h := newHistory(1, defect{}, false)
-	h.kernel.mix, h.models = faultMix{}, map[string]*model{}
+	h.kernel.Mix, h.models = hosttest.FaultMix{}, map[string]*model{}
 	h.configs = []*config.Config{before, after}
 	state := &journal.State{Existed: true, Values: map[string]json.RawMessage{
 		snapshot.SuperdKey: json.RawMessage(`{"config":1,"begun":true}`), snapshot.ConfigKey(1): json.RawMessage(`0`),

@@ -16,6 +16,7 @@ import (
 	"superd/pidfd"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
+	"superd/procs/host/hosttest"
 	"superd/procs/schedule"
 	"superd/procs/snapshot"
 	"superd/tests/golden"
@@ -43,10 +44,10 @@ func recordText(t *testing.T, key string, value any) string {
 // event log with golden files.
 func TestGoldenRecords(t *testing.T) {
 	h := newHistory(1, defect{}, false)
-	for seed := uint64(2); !h.kernel.keeper; seed++ {
+	for seed := uint64(2); !h.kernel.Keeper; seed++ {
 		h = newHistory(seed, defect{}, false)
 	}
-	h.kernel.mix = faultMix{neverReady: 1, hookHangs: 1}
+	h.kernel.Mix = hosttest.FaultMix{NeverReady: 1, HookHangs: 1}
 	h.sup.shutdown.onEnd = func() {}
 	h.sup.reloads.compareAndApply(&config.Config{})
 	h.v.RunFor(time.Minute)
@@ -67,7 +68,9 @@ func TestGoldenRecords(t *testing.T) {
 		named("daily", func(p *config.Program) { oneshot(p); p.Schedule = "@daily" }),
 		named("db", func(*config.Program) {}),
 		named("deaf", func(*config.Program) {}),
-		named("hooked", func(p *config.Program) { p.PreStart, p.StartTimeout = [][]string{{simHook}}, time.Hour }),
+		named("hooked", func(p *config.Program) {
+			p.PreStart, p.StartTimeout = [][]string{{hosttest.PreStartCommand}}, time.Hour
+		}),
 		named("idle", func(p *config.Program) { p.Autostart = false }),
 		named("immortal", func(*config.Program) {}),
 		named("limit", func(p *config.Program) { p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute} }),
@@ -77,14 +80,17 @@ func TestGoldenRecords(t *testing.T) {
 		named("once", oneshot),
 		named("slow", func(p *config.Program) { p.Ready, p.StartTimeout = &config.Ready{Notify: true}, time.Hour }),
 		named("top", func(p *config.Program) { p.Requires = []string{"base"} }),
-		named("undone", func(p *config.Program) { p.PostStop = [][]string{{simAfterHook}}; p.StopTimeout = time.Hour }),
+		named("undone", func(p *config.Program) {
+			p.PostStop = [][]string{{hosttest.PostStopCommand}}
+			p.StopTimeout = time.Hour
+		}),
 		named("web", func(*config.Program) {}),
 	}})
 	h.v.RunFor(time.Minute)
 	for _, name := range []string{"deaf", "immortal", "top"} {
-		h.mainOf(name).ignoresStop = true
+		h.mainOf(name).IgnoresStop = true
 	}
-	h.mainOf("immortal").unkillable = true
+	h.mainOf("immortal").Unkillable = true
 	h.mustCommand(t, OpStop, "immortal")
 	h.v.RunFor(10 * time.Second)
 	h.mustCommand(t, OpStop, "db")
@@ -95,9 +101,9 @@ func TestGoldenRecords(t *testing.T) {
 	if _, err := h.sup.Scale([]Scaling{{"web", 2}}, false, func([]ScaleResult) {}); err != nil {
 		t.Fatal(err)
 	}
-	h.mainOf("crash").end(pidfd.Exit{Known: true, Code: 3})
-	h.mainOf("limit").end(pidfd.Exit{Known: true, Signal: 11})
-	h.mainOf("once").end(pidfd.Exit{Known: true})
+	h.mainOf("crash").End(pidfd.Exit{Known: true, Code: 3})
+	h.mainOf("limit").End(pidfd.Exit{Known: true, Signal: 11})
+	h.mainOf("once").End(pidfd.Exit{Known: true})
 	h.v.RunFor(50 * time.Millisecond)
 
 	var b strings.Builder

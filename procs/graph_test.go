@@ -140,7 +140,7 @@ func TestOrderingWaitsForStartingReplicas(t *testing.T) {
 		}),
 		programNamed("web", func(p *config.Program) { p.Autostart, p.After = false, []string{"db"} }),
 	}})
-	h.kernel.mix.neverReady = 1
+	h.kernel.Mix.NeverReady = 1
 	h.mustCommand(t, OpStop, "db@1")
 	h.mustCommand(t, OpStart, "db@2")
 	h.v.RunFor(time.Second)
@@ -155,7 +155,7 @@ func TestOrderingWaitsForStartingReplicas(t *testing.T) {
 	if reason, want := h.sup.registry.byName["web"].reason(), "waits for db@2, which is starting"; reason != want {
 		t.Errorf("reason %q, want %q", reason, want)
 	}
-	h.mainOf("db@2").notify(notify.Message{Ready: true})
+	h.mainOf("db@2").Notify(notify.Message{Ready: true})
 	h.v.RunFor(time.Minute)
 	if len(answer) != 1 || !answer[0].OK {
 		t.Errorf("answered %+v, want that it runs", answer)

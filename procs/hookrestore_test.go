@@ -8,17 +8,18 @@ import (
 
 	"superd/config"
 	"superd/procs/fsm"
+	"superd/procs/host/hosttest"
 	"superd/procs/journal"
 	"superd/procs/snapshot"
 )
 
 // hookedHistory returns a history without faults, with the program web that has hooks. Its run "a"
 // has one process.
-func hookedHistory(role simRole, change func(*config.Program)) (*history, *simProcess) {
+func hookedHistory(role hosttest.Role, change func(*config.Program)) (*history, *hosttest.Process) {
 	h := newHistory(1, defect{}, false)
-	h.kernel.mix, h.models = faultMix{hookHangs: 1}, map[string]*model{}
-	p := h.kernel.registerSpawned("web", "a", role)
-	p.reparented, h.kernel.mix = true, faultMix{}
+	h.kernel.Mix, h.models = hosttest.FaultMix{HookHangs: 1}, map[string]*model{}
+	p := h.kernel.NewProcess("web", "a", role)
+	p.Reparented, h.kernel.Mix = true, hosttest.FaultMix{}
 	h.configs = []*config.Config{{Programs: []*config.Program{programNamed("web", change)}}}
 	return h, p
 }
@@ -63,11 +64,11 @@ func TestHookThatHasEndedIsNotRunning(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			h, hook := hookedHistory(roleHook, func(p *config.Program) { p.PreStart = [][]string{{simHook}} })
-			h.kernel.keeper = tt.keeper
+			h, hook := hookedHistory(hosttest.RolePreStart, func(p *config.Program) { p.PreStart = [][]string{{hosttest.PreStartCommand}} })
+			h.kernel.Keeper = tt.keeper
 			h.v.RunFor(time.Second)
-			if hook.end(exitZero); tt.reaped {
-				h.kernel.reapForeign(hook)
+			if hook.End(exitZero); tt.reaped {
+				h.kernel.ReapForeign(hook)
 			}
 			h.adoptFrom(t, journalOf(tt.damaged, tt.records))
 			in := h.sup.registry.byName["web"]
@@ -91,35 +92,35 @@ func TestHookThatHasEndedIsNotRunning(t *testing.T) {
 func TestStartWithoutPidInADamagedJournal(t *testing.T) {
 	const hook, postStop, main = `{"run":"a","config":1,"hook":0}`,
 		`{"run":"a","config":1,"hook":0,"post_stop":true}`, `{"run":"a","config":1}`
-	before := func(p *config.Program) { p.PreStart = [][]string{{simHook}} }
-	after := func(p *config.Program) { p.PostStop = [][]string{{simHook}, {simHook}} }
+	before := func(p *config.Program) { p.PreStart = [][]string{{hosttest.PreStartCommand}} }
+	after := func(p *config.Program) { p.PostStop = [][]string{{hosttest.PreStartCommand}, {hosttest.PreStartCommand}} }
 	tests := []struct {
 		name    string
 		start   string
 		program func(*config.Program)
-		lives   simRole
+		lives   hosttest.Role
 		adopted bool
 	}{
-		{"a hook, and the main process lives", hook, before, roleMain, false},
-		{"a hook, and the hook lives", hook, before, roleHook, false},
-		{"a post_stop hook, and the next one lives", postStop, after, roleAfterHook, false},
-		{"a main process, and a post_stop hook lives", main, after, roleAfterHook, false},
-		{"a main process that no hook follows", main, before, roleMain, true},
+		{"a hook, and the main process lives", hook, before, hosttest.RoleMain, false},
+		{"a hook, and the hook lives", hook, before, hosttest.RolePreStart, false},
+		{"a post_stop hook, and the next one lives", postStop, after, hosttest.RolePostStop, false},
+		{"a main process, and a post_stop hook lives", main, after, hosttest.RolePostStop, false},
+		{"a main process that no hook follows", main, before, hosttest.RoleMain, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h, p := hookedHistory(tt.lives, tt.program)
-			h.kernel.leftovers = true
+			h.kernel.ReportsLeftovers = true
 			h.adoptFrom(t, journalOf(1, map[string]string{snapshot.StartKey("web", 1): tt.start}))
 			h.v.RunFor(time.Minute)
 			in := h.sup.registry.byName["web"]
-			if in.quarantine == nil != tt.adopted || tt.adopted && in.pid() != p.pid || p.zombie || h.err != nil {
+			if in.quarantine == nil != tt.adopted || tt.adopted && in.pid() != p.Pid || p.Zombie || h.err != nil {
 				t.Fatalf("%s: %s, %v", in.machine.State().Name(), in.reason(), h.err)
 			}
 			if tt.adopted {
 				return
 			}
-			p.end(exitZero)
+			p.End(exitZero)
 			h.v.RunFor(time.Minute)
 			if in.machine.State() != fsm.Running || h.err != nil {
 				t.Errorf("when it has ended: %s: %s, %v", in.machine.State().Name(), in.reason(), h.err)

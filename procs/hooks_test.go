@@ -7,15 +7,16 @@ import (
 
 	"superd/config"
 	"superd/procs/fsm"
+	"superd/procs/host/hosttest"
 )
 
 // TestHungHookIsReported: a pre_start hook hangs in a file system before its fork. Its own failure
 // names the hook, and so does the failure of the next start, which waits for it in vain.
 func TestHungHookIsReported(t *testing.T) {
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
-		p.PreStart, p.Autostart = [][]string{{simHook, "db"}}, false
+		p.PreStart, p.Autostart = [][]string{{hosttest.PreStartCommand, "db"}}, false
 	})}})
-	h.kernel.mix.spawnHangs = 1
+	h.kernel.Mix.SpawnHangs = 1
 	h.mustCommand(t, OpStart, "web")
 	in := h.sup.registry.byName["web"]
 	const hook = "pre_start /hook db: open executable /sim"
@@ -38,7 +39,7 @@ func TestHungHookIsReported(t *testing.T) {
 	if d := in.diagnosis(); d.HangsIn != hook {
 		t.Errorf("HangsIn = %q, want %q", d.HangsIn, hook)
 	}
-	h.kernel.mix.spawnHangs = 0
+	h.kernel.Mix.SpawnHangs = 0
 	h.v.RunFor(2 * time.Hour) // the file system answers
 	if d := in.diagnosis(); in.machine.State() != fsm.Running || d.HangsIn != "" {
 		t.Errorf("in the end %v, hangs in %q; want running", in.machine.State(), d.HangsIn)
@@ -50,9 +51,9 @@ func TestHungHookIsReported(t *testing.T) {
 func TestQueueTimeDoesNotCountForHook(t *testing.T) {
 	for seed := uint64(1); seed <= 10; seed++ {
 		h, _ := newFaultFree(seed, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
-			p.PreStart, p.StartTimeout, p.Autostart = [][]string{{simHook}}, 30*time.Second, false
+			p.PreStart, p.StartTimeout, p.Autostart = [][]string{{hosttest.PreStartCommand}}, 30*time.Second, false
 		})}})
-		h.kernel.mix.slowSpawn, h.kernel.mix.hookTime = 29*time.Second, 29*time.Second
+		h.kernel.Mix.SlowSpawn, h.kernel.Mix.HookTime = 29*time.Second, 29*time.Second
 		h.mustCommand(t, OpStart, "web")
 		h.v.RunFor(2 * time.Minute)
 		if in := h.sup.registry.byName["web"]; in.machine.State() != fsm.Running || in.machine.RestartAttempts() > 0 {

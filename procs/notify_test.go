@@ -6,6 +6,7 @@ import (
 
 	"superd/config"
 	"superd/procs/fsm"
+	"superd/procs/host/hosttest"
 	"superd/procs/notify"
 )
 
@@ -21,7 +22,7 @@ func (j *simJournal) stall() (end func()) {
 // TestJournalStalls: while the journal can't be written, a message is not dropped, and those after
 // it stay unread. That alone must not end a program that has notified in time.
 func TestJournalStalls(t *testing.T) {
-	world := func(t *testing.T, neverReady float64, change func(*config.Program)) (*history, *instance, *simProcess, func()) {
+	world := func(t *testing.T, neverReady float64, change func(*config.Program)) (*history, *instance, *hosttest.Process, func()) {
 		h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
 			p.Ready = &config.Ready{Notify: true}
 			p.Restart = config.RestartNever
@@ -29,14 +30,14 @@ func TestJournalStalls(t *testing.T) {
 			p.Autostart = false
 			change(p)
 		})}})
-		h.kernel.mix.neverReady = neverReady
+		h.kernel.Mix.NeverReady = neverReady
 		h.mustCommand(t, OpStart, "web")
 		h.v.RunFor(time.Second)
 		return h, h.sup.registry.byName["web"], h.mainOf("web"), h.journal.stall()
 	}
 	t.Run("the watchdog", func(t *testing.T) {
 		h, in, p, resume := world(t, 0, func(p *config.Program) { p.Watchdog = time.Minute })
-		p.notify(notify.Message{Reloading: true})
+		p.Notify(notify.Message{Reloading: true})
 		h.v.RunFor(10 * time.Minute)
 		resume()
 		h.v.RunFor(10 * time.Minute)
@@ -44,8 +45,8 @@ func TestJournalStalls(t *testing.T) {
 			t.Fatalf("%v: %s, want running", in.machine.State(), in.reason())
 		}
 		resume = h.journal.stall()
-		p.unhealthy = true
-		p.notify(notify.Message{Reloading: true})
+		p.Unhealthy = true
+		p.Notify(notify.Message{Reloading: true})
 		h.v.RunFor(10 * time.Minute)
 		resume()
 		h.v.RunFor(2 * time.Minute)
@@ -55,8 +56,8 @@ func TestJournalStalls(t *testing.T) {
 	})
 	t.Run("the start time-out", func(t *testing.T) {
 		h, in, p, resume := world(t, 1, func(*config.Program) {})
-		p.notify(notify.Message{ExtendTimeout: time.Second})
-		p.notify(notify.Message{Ready: true})
+		p.Notify(notify.Message{ExtendTimeout: time.Second})
+		p.Notify(notify.Message{Ready: true})
 		h.v.RunFor(10 * time.Minute)
 		resume()
 		h.v.RunFor(time.Second)
@@ -66,7 +67,7 @@ func TestJournalStalls(t *testing.T) {
 	})
 	t.Run("the start time-out of a program that sends nothing", func(t *testing.T) {
 		h, in, p, resume := world(t, 1, func(*config.Program) {})
-		p.notify(notify.Message{ExtendTimeout: time.Second})
+		p.Notify(notify.Message{ExtendTimeout: time.Second})
 		h.v.RunFor(10 * time.Minute)
 		resume()
 		h.v.RunFor(time.Minute)
@@ -85,22 +86,22 @@ func TestJournalStalls(t *testing.T) {
 				t.Fatalf("%s, %v: %s, want running", what, in.machine.State(), in.reason())
 			}
 		}
-		p.notify(notify.Message{ExtendTimeout: time.Second}) // not dropped before it is saved
-		p.notify(notify.Message{Reloading: true})
-		p.busy = true
+		p.Notify(notify.Message{ExtendTimeout: time.Second}) // not dropped before it is saved
+		p.Notify(notify.Message{Reloading: true})
+		p.Busy = true
 		h.v.RunFor(time.Minute)
 		wantRunning("during its reload")
 		resume()
 		h.v.RunFor(time.Second)
-		for len(h.kernel.checking) == 0 && h.v.Step() {
+		for h.kernel.ChecksUnderWay() == 0 && h.v.Step() {
 		}
-		p.notify(notify.Message{Ready: true})
+		p.Notify(notify.Message{Ready: true})
 		h.v.RunFor(200 * time.Millisecond) // the check fails
-		p.busy = false
+		p.Busy = false
 		wantRunning("after its reload, with a failed check that began before")
 		h.v.RunFor(time.Minute)
 		wantRunning("healthy again")
-		p.unhealthy = true
+		p.Unhealthy = true
 		h.v.RunFor(time.Minute)
 		if in.machine.State() != fsm.Failed {
 			t.Errorf("%v: %s, want failed: it is unhealthy", in.machine.State(), in.reason())
@@ -109,25 +110,25 @@ func TestJournalStalls(t *testing.T) {
 	for name, late := range map[string]time.Duration{"the exit of the main process": time.Second, "its exit, for too long": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			h, in, p, resume := world(t, 0, func(*config.Program) {})
-			p.notify(notify.Message{Reloading: true})
-			child := h.kernel.registerSpawned("web", p.run, roleEscaped)
-			p.notify(notify.Message{MainPID: child.pid})
+			p.Notify(notify.Message{Reloading: true})
+			child := h.kernel.NewProcess("web", p.Run, hosttest.RoleEscaped)
+			p.Notify(notify.Message{MainPID: child.Pid})
 			if late < notifyDrainLimit {
-				p.role = roleEscaped // another process becomes the main one
+				p.Role = hosttest.RoleEscaped // another process becomes the main one
 			}
 			turns := h.v.Turns()
-			p.end(exitZero)
+			p.End(exitZero)
 			h.v.RunFor(late)
 			if turns = h.v.Turns() - turns; turns > 100 {
 				t.Errorf("%d turns of the loop in %v", turns, late)
 			}
 			resume()
 			h.v.RunFor(time.Minute)
-			if taken := in.machine.State() == fsm.Running && in.run.process.Pid() == child.pid; taken != (late < notifyDrainLimit) {
+			if taken := in.machine.State() == fsm.Running && in.run.process.Pid() == child.Pid; taken != (late < notifyDrainLimit) {
 				t.Errorf("%v: %s, the new main process taken: %v", in.machine.State(), in.reason(), taken)
 			}
-			if len(h.kernel.zombies) > 0 {
-				t.Errorf("%d zombies are left", len(h.kernel.zombies))
+			if len(h.kernel.Zombies()) > 0 {
+				t.Errorf("%d zombies are left", len(h.kernel.Zombies()))
 			}
 			if h.err != nil {
 				t.Error(h.err)
@@ -148,14 +149,14 @@ func TestQueuedChecksDoNotCount(t *testing.T) {
 	}
 	t.Run("health", func(t *testing.T) {
 		h, in := world(func(p *config.Program) {
-			p.Health = &config.Health{Exec: []string{simProbe}, Interval: 10 * time.Second, Timeout: time.Second, Failures: 2, Action: config.HealthRestart}
+			p.Health = &config.Health{Exec: []string{hosttest.ProbeCommand}, Interval: 10 * time.Second, Timeout: time.Second, Failures: 2, Action: config.HealthRestart}
 		})
-		h.kernel.mix.spawnHangs, h.kernel.queued = 1, true
+		h.kernel.Mix.SpawnHangs, h.kernel.QueuesHung = 1, true
 		h.v.RunFor(time.Hour)
 		if in.machine.State() != fsm.Running {
 			t.Fatalf("%v: %s, want running", in.machine.State(), in.reason())
 		}
-		h.kernel.queued = false
+		h.kernel.QueuesHung = false
 		h.v.RunFor(time.Hour)
 		if in.machine.State() != fsm.Failed {
 			t.Errorf("%v: %s, want failed: its checks hang", in.machine.State(), in.reason())
@@ -164,17 +165,17 @@ func TestQueuedChecksDoNotCount(t *testing.T) {
 	t.Run("readiness", func(t *testing.T) {
 		h, in := world(func(p *config.Program) {
 			p.Autostart = false
-			p.Ready = &config.Ready{Exec: []string{simProbe}, Interval: time.Second, Timeout: time.Second}
+			p.Ready = &config.Ready{Exec: []string{hosttest.ProbeCommand}, Interval: time.Second, Timeout: time.Second}
 		})
-		h.kernel.mix.slowReady = time.Minute
+		h.kernel.Mix.SlowReady = time.Minute
 		h.mustCommand(t, OpStart, "web")
 		h.v.RunFor(time.Millisecond)
-		h.kernel.mix.spawnHangs, h.kernel.queued = 1, true
+		h.kernel.Mix.SpawnHangs, h.kernel.QueuesHung = 1, true
 		h.v.RunFor(time.Hour)
 		if in.machine.State() != fsm.Starting {
 			t.Fatalf("%v: %s, want starting", in.machine.State(), in.reason())
 		}
-		h.kernel.mix.spawnHangs = 0
+		h.kernel.Mix.SpawnHangs = 0
 		h.v.RunFor(time.Minute)
 		if in.machine.State() != fsm.Running {
 			t.Errorf("%v: %s, want running", in.machine.State(), in.reason())
@@ -192,12 +193,12 @@ func TestReadinessSurvivesKill(t *testing.T) {
 			p.StartTimeout, p.StopTimeout = 10*time.Second, 10*time.Second
 		})}}
 		h, _ := newFaultFree(seed, conf)
-		h.file, h.kernel.keeper = conf, true
+		h.file, h.kernel.Keeper = conf, true
 		h.crash() // the successor has a keeper
 		h.models["web"].wantUp = true
 		return h
 	}
-	wantReady := func(t *testing.T, h *history, p *simProcess) {
+	wantReady := func(t *testing.T, h *history, p *hosttest.Process) {
 		t.Helper()
 		h.v.RunFor(time.Minute)
 		if in := h.sup.registry.byName["web"]; in.machine.State() != fsm.Running || simProcessOf(in.run.process) != p {
@@ -209,15 +210,15 @@ func TestReadinessSurvivesKill(t *testing.T) {
 	}
 	t.Run("READY=1 after a stop that is not written", func(t *testing.T) {
 		h := world(1, &config.Ready{Notify: true, Timeout: 2 * time.Second})
-		h.kernel.mix.neverReady = 1
+		h.kernel.Mix.NeverReady = 1
 		h.mustCommand(t, OpStart, "web")
 		h.v.RunFor(time.Second)
 		p := h.mainOf("web")
-		p.ignoresStop = true
+		p.IgnoresStop = true
 		h.journal.stall()
 		h.mustCommand(t, OpRestart, "web")
-		p.readyAt = h.v.Now()
-		p.notify(notify.Message{Ready: true})
+		p.ReadyAt = h.v.Now()
+		p.Notify(notify.Message{Ready: true})
 		h.v.RunFor(time.Second)
 		h.crash()
 		wantReady(t, h, p)
@@ -225,10 +226,10 @@ func TestReadinessSurvivesKill(t *testing.T) {
 	t.Run("a line, before superd knows of the process", func(t *testing.T) {
 		for seed := range uint64(20) { // the time-out may be handled before the line
 			h := world(seed, &config.Ready{FD: 3, Timeout: 2 * time.Second})
-			h.kernel.mix.noResult = true
+			h.kernel.Mix.NoResult = true
 			h.mustCommand(t, OpStart, "web")
 			h.v.RunFor(30 * time.Second)
-			p := h.kernel.byPid[2]
+			p := h.kernel.Process(2)
 			h.crash()
 			wantReady(t, h, p)
 		}

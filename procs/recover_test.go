@@ -12,6 +12,7 @@ import (
 	"superd/loop"
 	"superd/pidfd"
 	"superd/procs/fsm"
+	"superd/procs/host/hosttest"
 	"superd/procs/journal"
 	"superd/procs/snapshot"
 )
@@ -20,7 +21,7 @@ import (
 // configuration.
 func TestConfigurationIsWrittenFirst(t *testing.T) {
 	h := newHistory(1, defect{}, false)
-	h.kernel.mix = faultMix{}
+	h.kernel.Mix = hosttest.FaultMix{}
 	before, after := programNamed("web", nil), programNamed("web", nil)
 	after.Restart = config.RestartNever
 	h.journal = newSimJournal(h, 0)
@@ -47,8 +48,8 @@ func TestRecoveredRunFollowsStartRecord(t *testing.T) {
 	before, after := programNamed("web", nil), programNamed("web", nil)
 	after.Ready = &config.Ready{Notify: true}
 	h := newHistory(1, defect{}, false)
-	h.kernel.mix, h.models = faultMix{}, map[string]*model{}
-	h.kernel.registerSpawned("web", "a", roleMain)
+	h.kernel.Mix, h.models = hosttest.FaultMix{}, map[string]*model{}
+	h.kernel.NewProcess("web", "a", hosttest.RoleMain)
 	h.configs = []*config.Config{{Programs: []*config.Program{before}}, {Programs: []*config.Program{after}}}
 	state := &journal.State{Existed: true, Values: map[string]json.RawMessage{
 		snapshot.SuperdKey: json.RawMessage(`{"config":2,"before":1,"begun":true}`), snapshot.ConfigKey(1): json.RawMessage(`0`), snapshot.ConfigKey(2): json.RawMessage(`1`),
@@ -76,9 +77,9 @@ func TestChecksAfterExitDoNotCount(t *testing.T) {
 	web.Restart = config.RestartNever
 	web.Health = &config.Health{TCP: "web", Interval: 200 * time.Millisecond, Timeout: time.Second, Failures: 1, Action: config.HealthRestart}
 	h := newHistory(1, defect{}, false)
-	h.kernel.mix, h.models, h.kernel.keeper = faultMix{slowReap: 1}, map[string]*model{}, false
-	main := h.kernel.registerSpawned("web", "a", roleMain)
-	main.reparented, main.readyAt = true, h.v.Now()
+	h.kernel.Mix, h.models, h.kernel.Keeper = hosttest.FaultMix{SlowReap: 1}, map[string]*model{}, false
+	main := h.kernel.NewProcess("web", "a", hosttest.RoleMain)
+	main.Reparented, main.ReadyAt = true, h.v.Now()
 	h.configs = []*config.Config{{Programs: []*config.Program{web}}}
 	state := &journal.State{Existed: true, Values: map[string]json.RawMessage{
 		snapshot.SuperdKey: json.RawMessage(`{"config":1,"begun":true}`), snapshot.ConfigKey(1): json.RawMessage(`0`),
@@ -98,7 +99,7 @@ func TestChecksAfterExitDoNotCount(t *testing.T) {
 	if in.machine.State() != fsm.Running || in.run.monitor.healthy() == nil || !*in.run.monitor.healthy() {
 		t.Fatalf("web is %s, want it healthy", in.machine.State().Name())
 	}
-	main.end(pidfd.Exit{Known: true})
+	main.End(pidfd.Exit{Known: true})
 	h.v.RunFor(time.Minute)
 	if m := &in.machine; m.State() != fsm.Failed || strings.Contains(m.StateReason().String(), "unhealthy") || h.err != nil {
 		t.Errorf("web is %s: %s, %v; want that it exited by itself", m.State().Name(), m.StateReason(), h.err)
@@ -110,8 +111,8 @@ func TestChecksAfterExitDoNotCount(t *testing.T) {
 func TestRecoveredStartWaitsForConflict(t *testing.T) {
 	conf := &config.Config{Programs: []*config.Program{programNamed("web", nil)}}
 	h := newHistory(1, defect{}, false)
-	h.kernel.mix, h.models = faultMix{}, map[string]*model{}
-	h.kernel.registerSpawned("web@1", "b", roleMain)
+	h.kernel.Mix, h.models = hosttest.FaultMix{}, map[string]*model{}
+	h.kernel.NewProcess("web@1", "b", hosttest.RoleMain)
 	h.configs = []*config.Config{conf}
 	state := &journal.State{Existed: true, Values: map[string]json.RawMessage{
 		snapshot.SuperdKey: json.RawMessage(`{"config":1,"begun":true}`), snapshot.ConfigKey(1): json.RawMessage(`0`),

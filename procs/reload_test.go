@@ -13,6 +13,7 @@ import (
 	"superd/config"
 	"superd/logs"
 	"superd/procs/fsm"
+	"superd/procs/host/hosttest"
 	"superd/procs/notify"
 )
 
@@ -36,7 +37,7 @@ func TestAppliedLive(t *testing.T) {
 	tests := []test{
 		{"a longer start time-out while it reads its configuration", func(p *config.Program) { p.Watchdog = time.Hour },
 			func(_ *testing.T, h *history) {
-				h.mainOf("web").notify(notify.Message{Reloading: true})
+				h.mainOf("web").Notify(notify.Message{Reloading: true})
 				h.v.RunFor(time.Second)
 			},
 			func(p *config.Program) { p.StartTimeout += time.Minute },
@@ -52,7 +53,7 @@ func TestAppliedLive(t *testing.T) {
 			}},
 		{"a longer stop time-out of a program that stops by itself", func(p *config.Program) { p.Watchdog = time.Hour },
 			func(_ *testing.T, h *history) {
-				h.mainOf("web").notify(notify.Message{Stopping: true})
+				h.mainOf("web").Notify(notify.Message{Stopping: true})
 				h.v.RunFor(time.Second)
 			},
 			func(p *config.Program) { p.StopTimeout += time.Minute },
@@ -85,7 +86,7 @@ func TestAppliedLive(t *testing.T) {
 				}
 			}},
 		{"a shorter backoff", func(p *config.Program) { p.Backoff.Initial, p.Backoff.Max = time.Minute, time.Minute },
-			func(_ *testing.T, h *history) { h.mainOf("web").end(exitThree); h.v.RunFor(time.Second) },
+			func(_ *testing.T, h *history) { h.mainOf("web").End(exitThree); h.v.RunFor(time.Second) },
 			func(p *config.Program) { p.Backoff.Initial = 2 * time.Second },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(2 * time.Second)
@@ -94,7 +95,7 @@ func TestAppliedLive(t *testing.T) {
 				}
 			}},
 		{"no restart now, in backoff", func(p *config.Program) { p.Backoff.Initial = time.Minute },
-			func(_ *testing.T, h *history) { h.mainOf("web").end(exitThree); h.v.RunFor(time.Second) },
+			func(_ *testing.T, h *history) { h.mainOf("web").End(exitThree); h.v.RunFor(time.Second) },
 			func(p *config.Program) { p.Restart = config.RestartNever },
 			func(t *testing.T, _ *history, in *instance) {
 				if in.machine.State() != fsm.Failed || in.restartTimer != nil || !strings.Contains(in.reason(), `restart is now "never"`) {
@@ -102,7 +103,7 @@ func TestAppliedLive(t *testing.T) {
 				}
 			}},
 		{"a restart after all", func(p *config.Program) { p.Restart = config.RestartNever },
-			func(_ *testing.T, h *history) { h.mainOf("web").end(exitThree); h.v.RunFor(time.Second) },
+			func(_ *testing.T, h *history) { h.mainOf("web").End(exitThree); h.v.RunFor(time.Second) },
 			func(p *config.Program) { p.Restart = config.RestartOnFailure },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(time.Second)
@@ -111,7 +112,7 @@ func TestAppliedLive(t *testing.T) {
 				}
 			}},
 		{"exited stays exited", func(p *config.Program) { p.Restart = config.RestartOnFailure },
-			func(_ *testing.T, h *history) { h.mainOf("web").end(exitZero); h.v.RunFor(time.Second) },
+			func(_ *testing.T, h *history) { h.mainOf("web").End(exitZero); h.v.RunFor(time.Second) },
 			func(p *config.Program) { p.StartLimit.Failures, p.StartLimit.Within = 3, time.Minute },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(time.Minute)
@@ -122,7 +123,7 @@ func TestAppliedLive(t *testing.T) {
 		{"at the start limit, retried sooner", func(p *config.Program) {
 			p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute, RetryAfter: time.Hour}
 		},
-			func(_ *testing.T, h *history) { h.mainOf("web").end(exitThree); h.v.RunFor(time.Second) },
+			func(_ *testing.T, h *history) { h.mainOf("web").End(exitThree); h.v.RunFor(time.Second) },
 			func(p *config.Program) { p.StartLimit.RetryAfter = 5 * time.Second },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(5 * time.Second)
@@ -133,7 +134,7 @@ func TestAppliedLive(t *testing.T) {
 		{"at the start limit, without a limit now", func(p *config.Program) {
 			p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute}
 		},
-			func(_ *testing.T, h *history) { h.mainOf("web").end(exitThree); h.v.RunFor(time.Second) },
+			func(_ *testing.T, h *history) { h.mainOf("web").End(exitThree); h.v.RunFor(time.Second) },
 			func(p *config.Program) { p.StartLimit.Failures = 0 },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(time.Second)
@@ -144,25 +145,25 @@ func TestAppliedLive(t *testing.T) {
 		{"at the start limit, not retried: by retry_after", func(p *config.Program) {
 			p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute, RetryAfter: time.Hour}
 		},
-			func(_ *testing.T, h *history) { h.mainOf("web").end(exitThree); h.v.RunFor(time.Second) },
+			func(_ *testing.T, h *history) { h.mainOf("web").End(exitThree); h.v.RunFor(time.Second) },
 			func(p *config.Program) { p.StartLimit.RetryAfter = 0 },
 			failedForGood("start limit hit: 1 failure within 1m; retry_after = 0: not retried")},
 		{"at the start limit, not retried: by restart", func(p *config.Program) {
 			p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute, RetryAfter: time.Hour}
 		},
-			func(_ *testing.T, h *history) { h.mainOf("web").end(exitThree); h.v.RunFor(time.Second) },
+			func(_ *testing.T, h *history) { h.mainOf("web").End(exitThree); h.v.RunFor(time.Second) },
 			func(p *config.Program) { p.Restart = config.RestartNever },
 			failedForGood(`restart is now "never"`)},
 		{"at the start limit, not retried, during the teardown", func(p *config.Program) {
 			p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute, RetryAfter: time.Hour}
-			p.PostStop = [][]string{{simAfterHook}}
+			p.PostStop = [][]string{{hosttest.PostStopCommand}}
 		},
 			untilInHook,
 			func(p *config.Program) { p.Restart = config.RestartNever },
 			failedForGood(`restart is now "never"`)},
 		{"about to hit the start limit, retried sooner", func(p *config.Program) {
 			p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute}
-			p.PostStop = [][]string{{simAfterHook}}
+			p.PostStop = [][]string{{hosttest.PostStopCommand}}
 		},
 			untilInHook,
 			func(p *config.Program) { p.StartLimit.RetryAfter = 5 * time.Second },
@@ -182,10 +183,10 @@ func TestAppliedLive(t *testing.T) {
 			p.Backoff.Max = time.Hour
 		},
 			func(_ *testing.T, h *history) {
-				h.kernel.mix.neverReady = 1
-				h.mainOf("web").end(exitThree)
+				h.kernel.Mix.NeverReady = 1
+				h.mainOf("web").End(exitThree)
 				h.v.RunFor(time.Hour + time.Second)
-				h.mainOf("web").end(exitZero)
+				h.mainOf("web").End(exitZero)
 				h.v.RunFor(time.Second)
 			},
 			func(p *config.Program) { p.Restart = config.RestartOnFailure },
@@ -199,7 +200,7 @@ func TestAppliedLive(t *testing.T) {
 			func(t *testing.T, h *history) {
 				h.mustCommand(t, OpRestart, "web")
 				h.v.RunFor(time.Minute)
-				h.mainOf("web").end(exitZero)
+				h.mainOf("web").End(exitZero)
 				h.v.RunFor(time.Second)
 			},
 			func(p *config.Program) { p.Schedule, p.ScheduleMissed = "@every 9m", config.MissedSkip },
@@ -218,15 +219,12 @@ func TestAppliedLive(t *testing.T) {
 			}},
 	}
 	awaiting := func(_ *testing.T, h *history) {
-		h.kernel.mix.neverReady = 1
-		h.mainOf("web").end(exitThree)
+		h.kernel.Mix.NeverReady = 1
+		h.mainOf("web").End(exitThree)
 		h.v.RunFor(time.Second)
 	}
 	becomesReady := func(t *testing.T, h *history, in *instance) {
-		s := h.kernel.socketOf(in.run.invocationID)
-		if s.newline = true; s.readPipe != nil {
-			s.readPipe()
-		}
+		h.kernel.SocketOf(in.run.invocationID).WriteNewline()
 		h.v.RunFor(time.Second)
 		if in.machine.State() != fsm.Running {
 			t.Errorf("%v: %s, want running: it reported readiness", in.machine.State(), in.reason())
@@ -241,8 +239,8 @@ func TestAppliedLive(t *testing.T) {
 		{"schedule removed while it waits for it", scheduled, func(*testing.T, *history) {}, unscheduled,
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(time.Hour)
-				if in.machine.State() != fsm.Stopped || h.kernel.mainsStarted["web"] > 0 {
-					t.Errorf("%v: %s, after %d runs; want it stopped, and never run", in.machine.State(), in.reason(), h.kernel.mainsStarted["web"])
+				if in.machine.State() != fsm.Stopped || h.kernel.MainsStarted("web") > 0 {
+					t.Errorf("%v: %s, after %d runs; want it stopped, and never run", in.machine.State(), in.reason(), h.kernel.MainsStarted("web"))
 				}
 				h.changeProgram(scheduled)
 				if !in.awaitsSchedule() {
@@ -251,10 +249,10 @@ func TestAppliedLive(t *testing.T) {
 			}},
 		{"schedule removed during a run", scheduled, func(_ *testing.T, h *history) { h.v.RunFor(5 * time.Minute) }, unscheduled,
 			func(t *testing.T, h *history, in *instance) {
-				h.mainOf("web").end(exitZero)
+				h.mainOf("web").End(exitZero)
 				h.v.RunFor(time.Hour)
-				if in.machine.State() != fsm.Exited || h.kernel.mainsStarted["web"] != 1 {
-					t.Errorf("%v: %s, after %d runs; want it exited, after one", in.machine.State(), in.reason(), h.kernel.mainsStarted["web"])
+				if in.machine.State() != fsm.Exited || h.kernel.MainsStarted("web") != 1 {
+					t.Errorf("%v: %s, after %d runs; want it exited, after one", in.machine.State(), in.reason(), h.kernel.MainsStarted("web"))
 				}
 			}},
 		{"health, before readiness on its descriptor", onDescriptor, awaiting,
@@ -276,7 +274,7 @@ func TestAppliedLive(t *testing.T) {
 			h.v.RunFor(time.Second)
 			in := h.sup.registry.byName["web"]
 			if in.run != nil {
-				h.mainOf("web").ignoresStop = true
+				h.mainOf("web").IgnoresStop = true
 			}
 			tt.bring(t, h)
 			run := in.run
@@ -296,13 +294,13 @@ func TestAppliedLive(t *testing.T) {
 
 // untilInHook ends the program and waits until its post_stop hook runs.
 func untilInHook(t *testing.T, h *history) {
-	h.kernel.mix.hookTime = time.Hour
-	h.mainOf("web").end(exitThree)
+	h.kernel.Mix.HookTime = time.Hour
+	h.mainOf("web").End(exitThree)
 	h.v.RunFor(10 * time.Millisecond)
 	if in := h.sup.registry.byName["web"]; in.machine.State() != fsm.TearingDown || in.run.hook == nil {
 		t.Fatalf("web is %v, want it in its hook", in.machine.State().Name())
 	}
-	h.v.Root().After(time.Millisecond, func() { h.hookOf("web").end(exitZero) })
+	h.v.Root().After(time.Millisecond, func() { h.hookOf("web").End(exitZero) })
 }
 
 // failedForGood returns a check that the program is not retried, and that its reason says so.

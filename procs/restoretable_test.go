@@ -10,26 +10,27 @@ import (
 	"superd/logs"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/host/hosttest"
 	"superd/procs/journal"
 	"superd/procs/snapshot"
 )
 
 // An adoptRecorder is a simulated host that records the processes to adopt.
 type adoptRecorder struct {
-	*simKernel
+	*hosttest.Kernel
 	all []*host.RecoveredProcess
 }
 
 func (a *adoptRecorder) Adopt(all []*host.RecoveredProcess) {
 	a.all = all
-	a.simKernel.Adopt(all)
+	a.Kernel.Adopt(all)
 }
 
 // adoptFrom starts a superd from a journal, with the processes of that.
 func (h *history) adoptFrom(t *testing.T, state *journal.State) *adoptRecorder {
 	t.Helper()
 	o := h.options()
-	kernel := &adoptRecorder{simKernel: h.kernel}
+	kernel := &adoptRecorder{Kernel: h.kernel}
 	o.Host = kernel
 	o.Predecessor.Resumed, o.Predecessor.Snapshot = true, snapshot.Read(state, h.restore)
 	if len(h.configs) > 0 {
@@ -50,8 +51,8 @@ func TestRecoveredStreamsFollowStartRecord(t *testing.T) {
 	before := programNamed("web", func(p *config.Program) { p.Log.Stderr = config.StderrMerge })
 	after := programNamed("web", func(p *config.Program) { p.Log.Stderr = config.StderrSeparate })
 	h := newHistory(1, defect{}, false)
-	h.kernel.mix, h.models = faultMix{}, map[string]*model{}
-	h.kernel.registerSpawned("web", "a", roleMain)
+	h.kernel.Mix, h.models = hosttest.FaultMix{}, map[string]*model{}
+	h.kernel.NewProcess("web", "a", hosttest.RoleMain)
 	h.configs = []*config.Config{{Programs: []*config.Program{before}}, {Programs: []*config.Program{after}}}
 	kernel := h.adoptFrom(t, &journal.State{Existed: true, Values: map[string]json.RawMessage{
 		snapshot.SuperdKey: json.RawMessage(`{"config":2,"before":1,"begun":true}`), snapshot.ConfigKey(1): json.RawMessage(`0`), snapshot.ConfigKey(2): json.RawMessage(`1`),
@@ -72,8 +73,8 @@ func TestRecoveredStreamsFollowStartRecord(t *testing.T) {
 func TestProcessOfAddedProgramIsAdopted(t *testing.T) {
 	web, db := programNamed("web", nil), programNamed("db", nil)
 	h := newHistory(1, defect{}, false)
-	h.kernel.mix, h.models = faultMix{}, map[string]*model{}
-	h.kernel.registerSpawned("web", "a", roleMain)
+	h.kernel.Mix, h.models = hosttest.FaultMix{}, map[string]*model{}
+	h.kernel.NewProcess("web", "a", hosttest.RoleMain)
 	h.configs = []*config.Config{{Programs: []*config.Program{db}}, {Programs: []*config.Program{db, web}}}
 	h.adoptFrom(t, &journal.State{Existed: true, Values: map[string]json.RawMessage{
 		snapshot.SuperdKey: json.RawMessage(`{"config":2,"before":1,"begun":true}`), snapshot.ConfigKey(1): json.RawMessage(`0`), snapshot.ConfigKey(2): json.RawMessage(`1`),
@@ -95,7 +96,7 @@ func TestRecoveredRunKeepsLogAndLimits(t *testing.T) {
 		})
 	}
 	h := newHistory(1, defect{}, false)
-	h.kernel.mix, h.models = faultMix{}, map[string]*model{}
+	h.kernel.Mix, h.models = hosttest.FaultMix{}, map[string]*model{}
 	h.file = &config.Config{Programs: []*config.Program{scheduled("/old.log", config.LogRaw, 500)}}
 	h.configs = nil
 	h.journal.writeDelay = 0
@@ -110,7 +111,7 @@ func TestRecoveredRunKeepsLogAndLimits(t *testing.T) {
 	state, _ := h.journal.end()
 	values := h.journal.values
 	h.sup.scope.Close()
-	h.kernel.killSupervisor()
+	h.kernel.KillSupervisor()
 	h.journal = newSimJournal(h, 0)
 	h.journal.values = values
 	h.configs = h.configs[:len(h.configs):len(h.configs)]
@@ -134,15 +135,15 @@ func TestStartInNoConfiguration(t *testing.T) {
 	for name, record := range records {
 		t.Run(name, func(t *testing.T) {
 			h := newHistory(1, defect{}, false)
-			h.kernel.mix, h.models = faultMix{}, map[string]*model{}
+			h.kernel.Mix, h.models = hosttest.FaultMix{}, map[string]*model{}
 			h.configs = []*config.Config{{Programs: []*config.Program{programNamed("db", nil)}}}
 			h.adoptFrom(t, &journal.State{Existed: true, Values: map[string]json.RawMessage{
 				snapshot.SuperdKey: json.RawMessage(`{"config":1,"begun":true}`), snapshot.ConfigKey(1): json.RawMessage(`0`),
 				snapshot.InstanceKey("web"): json.RawMessage(record),
 			}})
 			h.v.RunFor(time.Minute)
-			if in := h.sup.registry.byName["web"]; in != nil || h.kernel.mainsStarted["web"] != 0 || h.err != nil {
-				t.Errorf("web exists: %v, started %d times, %v; want it removed", in != nil, h.kernel.mainsStarted["web"], h.err)
+			if in := h.sup.registry.byName["web"]; in != nil || h.kernel.MainsStarted("web") != 0 || h.err != nil {
+				t.Errorf("web exists: %v, started %d times, %v; want it removed", in != nil, h.kernel.MainsStarted("web"), h.err)
 			}
 		})
 	}
@@ -154,8 +155,8 @@ func TestProgramInNoConfigurationIsRetired(t *testing.T) {
 	web, db := programNamed("web", nil), programNamed("db", nil)
 	without := &config.Config{Programs: []*config.Program{db}}
 	h := newHistory(1, defect{}, false)
-	h.kernel.mix, h.models = faultMix{}, map[string]*model{}
-	h.kernel.registerSpawned("web", "a", roleMain)
+	h.kernel.Mix, h.models = hosttest.FaultMix{}, map[string]*model{}
+	h.kernel.NewProcess("web", "a", hosttest.RoleMain)
 	h.configs = []*config.Config{without, {Programs: []*config.Program{db, web}}, {Programs: []*config.Program{db}}}
 	h.adoptFrom(t, &journal.State{Existed: true, Values: map[string]json.RawMessage{
 		snapshot.SuperdKey:    json.RawMessage(`{"config":3,"before":1,"begun":true}`),
@@ -197,8 +198,8 @@ func TestUnrecordedProcessIsAdopted(t *testing.T) {
 	for _, mode := range []config.KillMode{config.KillMainFirst, config.KillMixed, config.KillTree} {
 		t.Run(string(mode), func(t *testing.T) {
 			h := newHistory(1, defect{}, false)
-			h.kernel.mix, h.models, h.kernel.leftovers = faultMix{}, map[string]*model{}, true
-			h.kernel.registerSpawned("web", "a", roleMain)
+			h.kernel.Mix, h.models, h.kernel.ReportsLeftovers = hosttest.FaultMix{}, map[string]*model{}, true
+			h.kernel.NewProcess("web", "a", hosttest.RoleMain)
 			web := programNamed("web", func(p *config.Program) { p.KillMode = mode })
 			h.configs = []*config.Config{{Programs: []*config.Program{web}}}
 			h.adoptFrom(t, &journal.State{Existed: true, MissingBytes: 1, Values: map[string]json.RawMessage{
@@ -235,8 +236,8 @@ func TestLostActor(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHistory(1, defect{}, false)
-			h.kernel.mix, h.models = faultMix{}, map[string]*model{}
-			h.kernel.registerSpawned("web", "a", roleMain)
+			h.kernel.Mix, h.models = hosttest.FaultMix{}, map[string]*model{}
+			h.kernel.NewProcess("web", "a", hosttest.RoleMain)
 			h.configs = []*config.Config{{Programs: []*config.Program{programNamed("web", func(p *config.Program) { p.Autostart = false })}}}
 			values := map[string]json.RawMessage{snapshot.SuperdKey: json.RawMessage(`{"config":1,"begun":true}`), snapshot.ConfigKey(1): json.RawMessage(`0`)}
 			for key, record := range tt.records {

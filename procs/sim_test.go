@@ -1,10 +1,12 @@
 package procs
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
@@ -16,6 +18,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/host/hosttest"
 )
 
 // maxSteps bounds the turns of a history; it is far more than any history needs.
@@ -25,7 +28,7 @@ const maxSteps = 200_000
 type history struct {
 	v      *loop.Virtual
 	rng    *rand.Rand
-	kernel *simKernel
+	kernel *hosttest.Kernel
 	sup    *Supervisor
 	began  time.Duration
 	defect defect
@@ -90,48 +93,45 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		slicedShutdown: seed%2 == 0,
 		mixedKillMode:  seed%8 == 1,
 	}
-	h.kernel = &simKernel{
-		v: h.v, rng: h.rng, byPid: map[int]*simProcess{}, byStart: map[uint64]*simProcess{}, spared: map[string]bool{}, modes: map[string][]config.KillMode{}, counts: map[string]*processCount{},
-		mains: map[string]*simProcess{}, mainsStarted: map[string]int{}, checking: map[int]func(error){}, sockets: map[string]*simSocket{}, notifyFDs: map[int]*simSocket{}, definitions: map[string]*config.Program{}, shortages: map[string]bool{}, endedAt: map[int]time.Duration{},
-		logf: h.logf, fail: h.fail, noReapGate: d.noReapGate, reapWaitsForForks: d.reapWaitsForForks, noKillBeforeExec: d.noKillBeforeExec,
-		mix: faultMix{
-			crash:       h.pick(0, 0.5, 1),
-			ignoresStop: h.pick(0, 0.2, 1),
-			slowStop:    0.5,
-			processScan: 0.5,
-			unkillable:  h.pick(0, 0, 0.2),
-			spawnFails:  h.pick(0, 0.1, 0.7),
-			shortage:    h.pick(0, 0.5, 1),
-			spawnHangs:  h.pick(0, 0, 0.1),
-			execHangs:   h.pick(0, 0, 0.05),
-			lateResult:  time.Duration(h.pick(0, 3) * float64(time.Second)),
-			watchFails:  h.pick(0, 0, 0.2),
-			slowSpawn:   time.Duration(h.pick(0, 0.01, 5) * float64(time.Second)),
-			lifetime:    time.Duration(h.pick(0.001, 1, 60) * float64(time.Second)),
-			orphans:     h.pick(0, 0.3),
-			forks:       h.pick(0, 0.3),
-			hookFails:   h.pick(0, 0.3),
-			hookHangs:   h.pick(0, 0, 0.1),
-			hookTime:    time.Second,
-			runTime:     time.Duration(h.pick(1, 30, 90) * float64(time.Second)),
-			forkTime:    time.Duration(h.pick(0, 0, 0.3) * float64(time.Second)),
-			slowReap:    h.pick(0, 0.5),
-			exitInfo:    h.pick(0, 1),
-			neverReady:  h.pick(0, 0.2, 0.7),
-			slowReady:   time.Duration(h.pick(0, 1, 10) * float64(time.Second)),
-			unhealthy:   h.pick(0, 0, 0.3),
-			reloads:     h.pick(0, 0, 0.3),
-			checkHangs:  h.pick(0, 0, 0.1),
-			handover:    h.pick(0, 0.5),
-		},
-		session: h.v.Root().Child(), noSearch: d.noSearch, adoptsByPid: d.adoptsByPid, noStartRecords: d.noStartRecords, inventsExits: d.inventsExits, dropsUnsaved: d.dropsUnsaved, ignoresMainPID: d.ignoresMainPID, anyMain: d.anyMain,
+	h.kernel = hosttest.New(h.v, h.rng, h.fail)
+	h.kernel.Mix = hosttest.FaultMix{
+		Crash:       h.pick(0, 0.5, 1),
+		IgnoresStop: h.pick(0, 0.2, 1),
+		SlowStop:    0.5,
+		ProcessScan: 0.5,
+		Unkillable:  h.pick(0, 0, 0.2),
+		SpawnFails:  h.pick(0, 0.1, 0.7),
+		Shortage:    h.pick(0, 0.5, 1),
+		SpawnHangs:  h.pick(0, 0, 0.1),
+		ExecHangs:   h.pick(0, 0, 0.05),
+		LateResult:  time.Duration(h.pick(0, 3) * float64(time.Second)),
+		WatchFails:  h.pick(0, 0, 0.2),
+		SlowSpawn:   time.Duration(h.pick(0, 0.01, 5) * float64(time.Second)),
+		Lifetime:    time.Duration(h.pick(0.001, 1, 60) * float64(time.Second)),
+		Orphans:     h.pick(0, 0.3),
+		Forks:       h.pick(0, 0.3),
+		HookFails:   h.pick(0, 0.3),
+		HookHangs:   h.pick(0, 0, 0.1),
+		HookTime:    time.Second,
+		RunTime:     time.Duration(h.pick(1, 30, 90) * float64(time.Second)),
+		ForkTime:    time.Duration(h.pick(0, 0, 0.3) * float64(time.Second)),
+		SlowReap:    h.pick(0, 0.5),
+		ExitInfo:    h.pick(0, 1),
+		NeverReady:  h.pick(0, 0.2, 0.7),
+		SlowReady:   time.Duration(h.pick(0, 1, 10) * float64(time.Second)),
+		Unhealthy:   h.pick(0, 0, 0.3),
+		Reloads:     h.pick(0, 0, 0.3),
+		CheckHangs:  h.pick(0, 0, 0.1),
+		Handover:    h.pick(0, 0.5),
 	}
+	h.kernel.Logf, h.kernel.LearnsLate = h.logf, unwatchedPause+100*time.Millisecond
+	h.kernel.Defects = d.kernel
 	if seed%16 == 13 {
 		// A condition, so that the histories of other seeds stay the same
-		h.kernel.mix.startLoggedEarly = 0.5
+		h.kernel.Mix.StartLoggedEarly = 0.5
 	}
 	if d.mix != nil {
-		d.mix(&h.kernel.mix)
+		d.mix(&h.kernel.Mix)
 	}
 	if d.rules != nil {
 		h.rules = fsm.Rules()
@@ -142,19 +142,19 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	h.startedBoot = h.v.Boot()
 	h.crashes = h.pick(0, 0, 0.1, 0.5)
 	h.clockJumps = h.pick(0, 0, 0.2)
-	h.kernel.keeper = h.kernel.chance(0.5)
-	h.checksMayHang, h.commandsMayFail = h.kernel.mix.checkHangs > 0, h.kernel.mix.affectsCommands()
-	h.kernel.isRunning = func(instance string) bool {
+	h.kernel.Keeper = h.chance(0.5)
+	h.checksMayHang, h.commandsMayFail = h.kernel.Mix.CheckHangs > 0, h.kernel.Mix.AffectsCommands()
+	h.kernel.IsRunning = func(instance string) bool {
 		in := h.sup.registry.byName[instance]
 		return in != nil && in.machine.State() == fsm.Running
 	}
-	h.kernel.reportExit = func(e host.StoredExit) {
+	h.kernel.ReportExit = func(e host.StoredExit) {
 		if !h.sup.scope.Closed() {
 			h.sup.OnStoredExit(e)
 		}
 	}
 	h.density = h.pick(0, 0.2, 0.6)
-	h.kernel.onSpawn = func(spec *host.SpawnSpec) {
+	h.kernel.OnSpawn = func(spec *host.SpawnSpec) {
 		run, _ := spec.Own.Get("SUPERD_INVOCATION_ID")
 		h.checkStart(run, spec.Name)
 	}
@@ -164,7 +164,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		h.journal.full = rand.New(rand.NewPCG(seed, 8))
 	}
 	if d.onUnkillable != nil {
-		h.kernel.onWaitsIn = func(instance string) { d.onUnkillable(h, instance) }
+		h.kernel.OnWaitsIn = func(instance string) { d.onUnkillable(h, instance) }
 	}
 	conf := &config.Config{}
 	conf.Superd.ExitWhen = h.drawExitWhen()
@@ -187,20 +187,22 @@ func (h *history) options() Options {
 			panic("the simulation reloads through apply")
 		},
 		Archive: h.archive, Seed: h.seed(),
-		Predecessor: Predecessor{StoredFDs: host.StoredFDs{Exits: slices.Clone(h.kernel.exits)}},
+		Predecessor: Predecessor{StoredFDs: host.StoredFDs{Exits: h.kernel.Exits()}},
 		Identity:    Identity{BootID: "boot", Machine: "simulated"},
 		Paths:       Paths{FIFODir: "fifo", NotifyDir: "notify"},
 		tests:       testSettings{rules: h.rules},
 	}
-	if h.kernel.keeper {
+	if h.kernel.Keeper {
 		o.Keeper = h.kernel
 	}
 	if h.slicedShutdown {
 		o.tests.stopBatch = 1 // few instances, so that a shutdown takes several turns
 	}
-	h.kernel.sigchld = func() { h.sup.ScheduleReap() } // no effect after the end of the supervisor
+	h.kernel.SIGCHLD = func() { h.sup.ScheduleReap() } // no effect after the end of the supervisor
 	return o
 }
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
 // seed returns a different seed for each superd, so that no two runs have the same invocation ID.
 func (h *history) seed() (seed [32]byte) {
@@ -208,7 +210,18 @@ func (h *history) seed() (seed [32]byte) {
 	return seed
 }
 
+// chance reports true with probability p.
+func (h *history) chance(p float64) bool { return p > 0 && h.rng.Float64() < p }
+
 func (h *history) pick(choices ...float64) float64 { return choices[h.rng.IntN(len(choices))] }
+
+// upTo returns a duration below d, or 0.
+func (h *history) upTo(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return time.Duration(h.rng.Int64N(int64(d)))
+}
 
 func (h *history) logf(format string, args ...any) {
 	if h.trace {
@@ -224,7 +237,7 @@ func (h *history) fail(format string, args ...any) {
 }
 
 func (h *history) drawExitWhen() config.ExitWhen {
-	if h.kernel.chance(0.85) {
+	if h.chance(0.85) {
 		return config.ExitNever
 	}
 	return []config.ExitWhen{config.ExitAllExited, config.ExitAnyFailed}[h.rng.IntN(2)]
@@ -233,13 +246,13 @@ func (h *history) drawExitWhen() config.ExitWhen {
 func (h *history) drawProgram(name string) *config.Program {
 	p := testProgram()
 	p.Name = name
-	p.Autostart = h.kernel.chance(0.8)
-	if h.kernel.chance(0.2) {
+	p.Autostart = h.chance(0.8)
+	if h.chance(0.2) {
 		p.Replicas = h.rng.IntN(4)
 	}
 	p.Restart = []config.Restart{config.RestartAlways, config.RestartOnFailure, config.RestartNever}[h.rng.IntN(3)]
-	p.Essential = h.kernel.chance(0.05)
-	if h.kernel.chance(0.2) {
+	p.Essential = h.chance(0.05)
+	if h.chance(0.2) {
 		p.SuccessExitCodes = []int{0, 2}
 	}
 	p.Backoff.Jitter = h.pick(0, 0.5)
@@ -252,22 +265,19 @@ func (h *history) drawProgram(name string) *config.Program {
 	if h.mixedKillMode && p.KillMode == config.KillTree {
 		p.KillMode = config.KillMixed
 	}
-	h.kernel.modes[name] = append(h.kernel.modes[name], p.KillMode)
-	if !p.KillMode.KillsTree() {
-		h.kernel.spared[name] = true
-	}
-	if h.kernel.chance(0.3) {
+	h.kernel.AllowKillMode(name, p.KillMode)
+	if h.chance(0.3) {
 		p.StartLimit = config.StartLimit{Failures: 1 + h.rng.IntN(5), Within: time.Minute, RetryAfter: time.Duration(h.pick(0, 10)) * time.Minute}
 	}
-	if h.kernel.chance(0.2) {
-		p.PreStart = slices.Repeat([][]string{{simHook}}, 1+h.rng.IntN(2))
+	if h.chance(0.2) {
+		p.PreStart = slices.Repeat([][]string{{hosttest.PreStartCommand}}, 1+h.rng.IntN(2))
 	}
-	if h.kernel.chance(0.2) {
-		p.PostStop = slices.Repeat([][]string{{simAfterHook}}, 1+h.rng.IntN(2))
+	if h.chance(0.2) {
+		p.PostStop = slices.Repeat([][]string{{hosttest.PostStopCommand}}, 1+h.rng.IntN(2))
 	}
-	if p.Restart != config.RestartAlways && h.kernel.chance(0.3) {
+	if p.Restart != config.RestartAlways && h.chance(0.3) {
 		p.Type = config.TypeOneshot
-		if h.kernel.chance(0.6) {
+		if h.chance(0.6) {
 			h.drawSchedule(p)
 		}
 	}
@@ -296,14 +306,14 @@ func (h *history) run() (err error) {
 	h.sup.Start(func() { h.ended = true })
 	h.runChecked(time.Duration(h.rng.Int64N(int64(10 * time.Minute))))
 	for range h.rng.IntN(30) {
-		if h.kernel.chance(0.2) {
+		if h.chance(0.2) {
 			h.runUntilHookEnds()
 		}
 		if h.ended {
 			break
 		}
-		if h.kernel.chance(h.clockJumps) {
-			if h.kernel.chance(0.5) {
+		if h.chance(h.clockJumps) {
+			if h.chance(0.5) {
 				h.runUntilStarting()
 			}
 			h.changeClock()
@@ -313,7 +323,7 @@ func (h *history) run() (err error) {
 		}
 		h.command()
 		h.check()
-		if h.kernel.chance(h.crashes) {
+		if h.chance(h.crashes) {
 			h.steps += h.rng.IntN(20)
 			for range h.rng.IntN(20) {
 				if h.err == nil && !h.ended && h.v.Step() {
@@ -322,25 +332,25 @@ func (h *history) run() (err error) {
 			}
 			h.crash()
 		}
-		if h.kernel.chance(0.8) {
+		if h.chance(0.8) {
 			h.runChecked(time.Duration(h.rng.ExpFloat64() * h.pick(0.001, 1, 30) * float64(time.Second)))
 		}
 	}
 
 	h.logf("--- no more faults")
-	h.kernel.mix = faultMix{runTime: time.Minute}
-	if h.kernel.chance(0.3) {
+	h.kernel.Mix = hosttest.FaultMix{RunTime: time.Minute}
+	if h.chance(0.3) {
 		h.logf("shutdown")
 		h.policy.shutdownRequested = true
 		h.sup.Shutdown("the simulation")
 		h.check()
-		if h.kernel.chance(h.crashes) {
-			h.runChecked(h.kernel.upTo(20 * time.Second))
+		if h.chance(h.crashes) {
+			h.runChecked(h.upTo(20 * time.Second))
 			h.crash()
 		}
 	}
 	h.runChecked(2 * time.Hour)
-	h.kernel.mix = faultMix{}
+	h.kernel.Mix = hosttest.FaultMix{}
 	h.runChecked(time.Hour)
 	for h.err == nil && h.changePending() && h.v.Step() {
 		h.check()
@@ -353,16 +363,16 @@ func (h *history) run() (err error) {
 
 // changePending reports whether a start, a teardown or the report of an exit is under way.
 func (h *history) changePending() bool {
-	justEnded := func(z *simProcess) bool { return h.v.Now()-h.kernel.endedAt[z.pid] < time.Second }
-	return h.sup.registry.counts[fsm.Spawning]+h.sup.registry.counts[fsm.TearingDown]+h.kernel.forks > 0 || slices.ContainsFunc(h.kernel.zombies, justEnded)
+	justEnded := func(z *hosttest.Process) bool { return h.v.Now()-h.kernel.EndedAt(z.Pid) < time.Second }
+	return h.sup.registry.counts[fsm.Spawning]+h.sup.registry.counts[fsm.TearingDown]+h.kernel.Forks() > 0 || slices.ContainsFunc(h.kernel.Zombies(), justEnded)
 }
 
 // runUntilHookEnds runs the history until a hook has ended, but at most 10 seconds. superd does not
 // know of the end yet.
 func (h *history) runUntilHookEnds() {
-	ends, late := h.kernel.hookEnds, false
+	ends, late := h.kernel.HookEnds(), false
 	h.v.Root().After(10*time.Second, func() { late = true })
-	for !late && h.kernel.hookEnds == ends && h.err == nil && h.v.Step() {
+	for !late && h.kernel.HookEnds() == ends && h.err == nil && h.v.Step() {
 		h.steps++
 		h.check()
 	}

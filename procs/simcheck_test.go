@@ -9,6 +9,7 @@ import (
 	"superd/config"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/host/hosttest"
 )
 
 // A model is what an observer without knowledge of the state machine expects of an instance.
@@ -69,7 +70,7 @@ func (h *history) check() {
 		}
 		w := &h.observed[i]
 		if w.in != in {
-			*w = observedInstance{in: in, model: h.models[in.name], processes: h.kernel.countOf(in.name)}
+			*w = observedInstance{in: in, model: h.models[in.name], processes: h.kernel.CountOf(in.name)}
 		}
 		if w.graph != h.graph.number {
 			w.graph = h.graph.number
@@ -95,7 +96,7 @@ func (h *history) check() {
 type observedInstance struct {
 	in        *instance
 	model     *model
-	processes *processCount
+	processes *hosttest.ProcessCount
 
 	graph           int // number of the graph from which the two below come
 	requires, after [][]*instance
@@ -105,7 +106,7 @@ func (h *history) checkState(in *instance, w *observedInstance) {
 	h.checkMain(in)
 	m := &in.machine
 	process := in.run != nil && in.run.process != nil
-	main, others := w.processes.main, w.processes.others
+	main, others := w.processes.Main, w.processes.Others
 	switch m.State() {
 	case fsm.Starting, fsm.Running, fsm.StopPending, fsm.Stopping, fsm.Killing:
 		if !process {
@@ -121,7 +122,7 @@ func (h *history) checkState(in *instance, w *observedInstance) {
 		if in.run != nil || main > 0 {
 			h.fail("%s is %s with a run", in.name, m.State())
 		}
-		if others > 0 && !h.kernel.spares(in.name) {
+		if others > 0 && !h.kernel.Spares(in.name) {
 			h.fail("%s is %s while %d of its processes are alive", in.name, m.State(), others)
 		}
 	}
@@ -185,7 +186,7 @@ func (h *history) checkBound(in *instance, model *model) {
 		}
 		// Hooks may have begun with another time-out
 		bound = min(max(model.hookDue-max(model.since, model.excusedAt), 0), maxTimeout)
-		bound += time.Duration(hooks)*(r.program.StartTimeout+host.KillPause+margin) + h.kernel.mix.slowSpawn + stop + host.KillPause
+		bound += time.Duration(hooks)*(r.program.StartTimeout+host.KillPause+margin) + h.kernel.Mix.SlowSpawn + stop + host.KillPause
 	}
 	bound += stop + host.KillPause + margin
 	if since := now - max(model.since, model.excusedAt, h.reloadedAt); since > bound {
@@ -215,19 +216,19 @@ const orphanReapTimeout = 30 * time.Second
 
 // checkOrphans checks that unknown zombies are reaped.
 func (h *history) checkOrphans() {
-	if len(h.kernel.zombies) == 0 {
+	if len(h.kernel.Zombies()) == 0 {
 		return
 	}
 	// In the order of their ends: the first is the oldest.
-	if z := h.kernel.zombies[0]; !z.role.child() && h.v.Now()-h.kernel.endedAt[z.pid] > orphanReapTimeout {
-		h.fail("orphan %d ended %v ago and is not reaped", z.pid, h.v.Now()-h.kernel.endedAt[z.pid])
+	if z := h.kernel.Zombies()[0]; !z.Role.Spawned() && h.v.Now()-h.kernel.EndedAt(z.Pid) > orphanReapTimeout {
+		h.fail("orphan %d ended %v ago and is not reaped", z.Pid, h.v.Now()-h.kernel.EndedAt(z.Pid))
 	}
 }
 
 // checkHung checks that a child that hangs before its exec is killed after the start time-out.
 func (h *history) checkHung(r *run) {
 	s := h.committed(r)
-	if s == nil || s.hung == nil || s.hung.dying {
+	if s == nil || s.Hung == nil || s.Hung.Dying {
 		return
 	}
 	limit := r.program.StartTimeout
@@ -236,8 +237,8 @@ func (h *history) checkHung(r *run) {
 	}
 	now := h.v.Now()
 	// A reload may have lowered the time-out
-	if now-max(s.committedAt, h.reloadedAt) > limit+host.KillPause+margin {
-		h.fail("%s: %d hangs before its exec for %v and is not killed", r.in.name, s.hung.pid, now-s.committedAt)
+	if now-max(s.CommittedAt, h.reloadedAt) > limit+host.KillPause+margin {
+		h.fail("%s: %d hangs before its exec for %v and is not killed", r.in.name, s.Hung.Pid, now-s.CommittedAt)
 	}
 }
 
@@ -245,7 +246,7 @@ func (h *history) checkHung(r *run) {
 // allowed for that.
 func (h *history) forking(r *run) bool {
 	s := h.committed(r)
-	return s != nil && h.v.Now()-s.committedAt <= r.program.StartTimeout+host.KillPause+margin
+	return s != nil && h.v.Now()-s.CommittedAt <= r.program.StartTimeout+host.KillPause+margin
 }
 
 // checkForking is forking for an exec check.
@@ -253,17 +254,17 @@ func (h *history) checkForking(in *instance) bool {
 	if in.execProbe == nil || in.execProbe.check == nil {
 		return false
 	}
-	s, ok := in.execProbe.check.pending.(*simSpawn)
-	return ok && s.committed && h.v.Now()-s.committedAt <= 2*time.Second+host.KillPause+margin
+	s, ok := in.execProbe.check.pending.(*hosttest.PendingSpawn)
+	return ok && s.Committed && h.v.Now()-s.CommittedAt <= 2*time.Second+host.KillPause+margin
 }
 
 // committed returns the spawn of the run that is too late to cancel; nil: none.
-func (h *history) committed(r *run) *simSpawn {
+func (h *history) committed(r *run) *hosttest.PendingSpawn {
 	pending := r.pending
 	if r.hook != nil {
 		pending = r.hook.pending
 	}
-	if s, ok := pending.(*simSpawn); ok && s.committed {
+	if s, ok := pending.(*hosttest.PendingSpawn); ok && s.Committed {
 		return s
 	}
 	return nil
@@ -291,8 +292,8 @@ func (h *history) checkUnkillable(in *instance, model *model) {
 	now := h.v.Now()
 	justified := in.unkillable == "" || in.run != nil && h.committed(in.run) != nil || in.execProbe != nil && in.execProbe.check != nil && in.execProbe.check.pending != nil
 	if !justified {
-		for _, p := range h.kernel.byPid {
-			justified = justified || (p.instance == in.name || p.instance == in.name+host.ProbeSuffix) && p.dying && !p.zombie
+		for p := range h.kernel.Processes() {
+			justified = justified || (p.Instance == in.name || p.Instance == in.name+host.ProbeSuffix) && p.Dying && !p.Zombie
 		}
 	}
 	if justified || model.reportJustified {
@@ -309,12 +310,12 @@ func (h *history) checkUnkillable(in *instance, model *model) {
 		model.killing, model.killAt = in.run.teardown, now
 	}
 	for pid := range in.run.teardown.living {
-		p := h.kernel.byPid[pid]
-		if p == nil || !p.dying || p.zombie || now-max(p.dyingAt, model.killAt) <= host.KillPause+margin {
+		p := h.kernel.Process(pid)
+		if p == nil || !p.Dying || p.Zombie || now-max(p.DyingAt, model.killAt) <= host.KillPause+margin {
 			continue
 		}
 		if !strings.Contains(in.unkillable, fmt.Sprintf("process %d ", pid)) {
-			h.fail("%s: %d got SIGKILL %v ago, is alive and not reported: %q", in.name, pid, now-p.dyingAt, in.unkillable)
+			h.fail("%s: %d got SIGKILL %v ago, is alive and not reported: %q", in.name, pid, now-p.DyingAt, in.unkillable)
 		}
 	}
 }
@@ -357,8 +358,8 @@ func (h *history) checkRest() {
 		}
 	}
 	mains, living := 0, 0
-	for _, p := range h.kernel.byPid {
-		if !p.zombie {
+	for p := range h.kernel.Processes() {
+		if !p.Zombie {
 			living++
 		}
 	}
@@ -367,12 +368,12 @@ func (h *history) checkRest() {
 		if definition := h.sup.config.active.Program(p.Name); definition != nil {
 			p = definition // of the active configuration
 		}
-		main, others := h.kernel.countLiving(in.name)
+		main, others := h.kernel.CountLiving(in.name)
 		mains += main
-		if definition := h.sup.config.active.Program(p.Name); in.run != nil && definition != nil && h.kernel.definitions[in.run.invocationID] != nil {
+		if definition := h.sup.config.active.Program(p.Name); in.run != nil && definition != nil && h.kernel.Definition(in.run.invocationID) != nil {
 			// A program with a schedule continues its run; the next run has the new
 			// definition.
-			if c := config.CompareProgram(h.kernel.definitions[in.run.invocationID], definition); c.Restarts() && !definition.Scheduled() {
+			if c := config.CompareProgram(h.kernel.Definition(in.run.invocationID), definition); c.Restarts() && !definition.Scheduled() {
 				h.fail("%s runs with an older definition: %v", in.name, c.Keys)
 			}
 		}
@@ -385,7 +386,7 @@ func (h *history) checkRest() {
 			h.fail("%s exists, beyond the replicas of its program", in.name)
 		case !m.Desired().Up && (main > 0 || !m.State().AtRest()):
 			h.fail("%s should be down: %s with %d processes", in.name, m.State(), main)
-		case !m.Desired().Up && others > 0 && !h.kernel.spares(in.name):
+		case !m.Desired().Up && others > 0 && !h.kernel.Spares(in.name):
 			h.fail("%s should be down: %d processes are left", in.name, others)
 		case !m.Desired().Up:
 		case m.State() == fsm.Waiting && h.mayWait(in):
@@ -397,11 +398,11 @@ func (h *history) checkRest() {
 			h.fail("%s should be up: %s with %d processes, reason %q", in.name, m.State(), main, in.reason())
 		}
 	}
-	if zombies := h.kernel.zombies; len(zombies) > 0 {
-		h.fail("%d zombies are left, the first is %d of %q, in role %d, ended %v ago", len(zombies), zombies[0].pid, zombies[0].instance, zombies[0].role, h.v.Now()-h.kernel.endedAt[zombies[0].pid])
+	if zombies := h.kernel.Zombies(); len(zombies) > 0 {
+		h.fail("%d zombies are left, the first is %d of %q, in role %d, ended %v ago", len(zombies), zombies[0].Pid, zombies[0].Instance, zombies[0].Role, h.v.Now()-h.kernel.EndedAt(zombies[0].Pid))
 	}
-	if k := h.kernel; k.spawned != k.reaped+living {
-		h.fail("%d processes were started, %d reaped, %d are alive", k.spawned, k.reaped, living)
+	if k := h.kernel; k.Started() != k.Reaped()+living {
+		h.fail("%d processes were started, %d reaped, %d are alive", k.Started(), k.Reaped(), living)
 	}
 	checks := 0
 	for _, in := range h.sup.registry.instances {
@@ -409,8 +410,8 @@ func (h *history) checkRest() {
 			checks++
 		}
 	}
-	if fds, want := h.v.OpenFDs(), mains+len(h.kernel.notifyFDs)+checks; fds != want {
-		h.fail("%d descriptors are open: %d main processes, %d for notifications", fds, mains, len(h.kernel.notifyFDs))
+	if fds, want := h.v.OpenFDs(), mains+h.kernel.NotifyFDs()+checks; fds != want {
+		h.fail("%d descriptors are open: %d main processes, %d for notifications", fds, mains, h.kernel.NotifyFDs())
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"superd/config"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/host/hosttest"
 	"superd/procs/snapshot"
 )
 
@@ -37,8 +38,8 @@ type beforeCrash struct {
 	due           time.Duration // time of the next start; 0: none
 	stopDeadline  time.Duration
 	startDeadline time.Duration
-	process       *simProcess // main process; nil: none
-	hook          *simProcess
+	process       *hosttest.Process // main process; nil: none
+	hook          *hosttest.Process
 	removed       bool
 }
 
@@ -60,12 +61,12 @@ func (in *instance) beforeCrash() beforeCrash {
 }
 
 // simProcessOf returns the simulated process behind a process of superd; nil if there is none.
-func simProcessOf(p host.Process) *simProcess {
+func simProcessOf(p host.Process) *hosttest.Process {
 	if a, ok := p.(*adoptedProcess); ok {
 		p = a.Process
 	}
-	if h, ok := p.(*simHandle); ok {
-		return h.p
+	if h, ok := p.(*hosttest.Handle); ok {
+		return h.Process
 	}
 	return nil
 }
@@ -75,27 +76,27 @@ func (h *history) crash() {
 	if h.err != nil || h.ended {
 		return
 	}
-	resumed := h.kernel.chance(0.7)
+	resumed := h.chance(0.7)
 	before := map[string]beforeCrash{}
 	for _, in := range h.sup.registry.instances {
 		before[in.name] = in.beforeCrash()
 		// The messages are read, though the journal is full and does not have their effects
 		if in.run != nil && h.journal.failedKeys[snapshot.InstanceKey(in.name)] {
-			h.kernel.socketOf(in.run.invocationID).lost = true
+			h.kernel.SocketOf(in.run.invocationID).Lost = true
 		}
 	}
 	shuttingDown := h.sup.shutdown.begun
 	state, pending := h.journal.end()
 	h.logf("--- superd is killed; its successor resumes: %v; not written: %v", resumed, sortedKeys(pending))
 	h.sup.scope.Close()
-	h.kernel.killSupervisor()
+	h.kernel.KillSupervisor()
 	if n := h.v.OpenFDs(); n > 0 {
 		h.fail("%d descriptors are open after the scope of superd is closed", n)
 	}
-	if h.kernel.chance(0.5) {
-		h.runWithoutSuperd(h.kernel.upTo(time.Duration(h.pick(0.001, 1, 20) * float64(time.Second))))
+	if h.chance(0.5) {
+		h.runWithoutSuperd(h.upTo(time.Duration(h.pick(0.001, 1, 20) * float64(time.Second))))
 	}
-	if h.kernel.chance(h.clockJumps) {
+	if h.chance(h.clockJumps) {
 		h.changeClock()
 	}
 	h.pending = 0
@@ -119,7 +120,7 @@ func (h *history) crash() {
 			begun := start != nil && start.Run == run
 			lost := pending[snapshot.InstanceKey(name)] || begun && pending[snapshot.StartKey(name, start.Number)]
 			if lost && !decided && (of || begun) {
-				delete(h.kernel.shortages, run)
+				h.kernel.ForgetShortage(run)
 			}
 		}
 	}
@@ -150,8 +151,8 @@ func (h *history) crash() {
 	}
 	for _, in := range h.sup.registry.instances {
 		was, ok := before[in.name]
-		if r := in.run; r != nil && h.kernel.mains[r.invocationID] != nil {
-			h.kernel.mains[r.invocationID].began = r.startedAt
+		if r := in.run; r != nil && h.kernel.Main(r.invocationID) != nil {
+			h.kernel.Main(r.invocationID).Began = r.startedAt
 		}
 		h.checkIdentity(in)
 		if ok && !pending[snapshot.InstanceKey(in.name)] && !reload {
@@ -206,23 +207,23 @@ func (h *history) checkIdentity(in *instance) {
 	}
 	if r.hook != nil && r.hook.process != nil {
 		p := simProcessOf(r.hook.process)
-		if p != nil && (p.run != r.invocationID || p.role != roleHook && p.role != roleAfterHook) {
-			h.fail("%s has adopted %d of %s, which is not its hook", in.name, p.pid, p.instance)
+		if p != nil && (p.Run != r.invocationID || p.Role != hosttest.RolePreStart && p.Role != hosttest.RolePostStop) {
+			h.fail("%s has adopted %d of %s, which is not its hook", in.name, p.Pid, p.Instance)
 		}
 	}
 	if r.process == nil {
 		return
 	}
-	if p := simProcessOf(r.process); p != nil && (p.instance != in.name || p.run != r.invocationID || p.role != roleMain) {
-		h.fail("%s has adopted %d of %s, which is not its main process", in.name, p.pid, p.instance)
+	if p := simProcessOf(r.process); p != nil && (p.Instance != in.name || p.Run != r.invocationID || p.Role != hosttest.RoleMain) {
+		h.fail("%s has adopted %d of %s, which is not its main process", in.name, p.Pid, p.Instance)
 	}
 }
 
 // checkAdopted checks that an instance has the state that was written.
 func (h *history) checkAdopted(in *instance, was beforeCrash) {
 	is := in.beforeCrash()
-	if p := was.hook; p != nil && !p.zombie && is.hook != p {
-		h.fail("%s: its hook %d is alive and not adopted", in.name, p.pid)
+	if p := was.hook; p != nil && !p.Zombie && is.hook != p {
+		h.fail("%s: its hook %d is alive and not adopted", in.name, p.Pid)
 	}
 	a, b := was.machine, is.machine
 	if a.State() == fsm.Spawning || in.run != nil && in.run.hook != nil || a.State() == fsm.TearingDown {
@@ -243,8 +244,8 @@ func (h *history) checkAdopted(in *instance, was beforeCrash) {
 	if was.due != is.due && is.due > h.v.Now() {
 		h.fail("%s: the next start is due at %v, it should be at %v", in.name, is.due, was.due)
 	}
-	if p := was.process; p != nil && !p.zombie && is.process != p {
-		h.fail("%s: its process %d is alive and not adopted", in.name, p.pid)
+	if p := was.process; p != nil && !p.Zombie && is.process != p {
+		h.fail("%s: its process %d is alive and not adopted", in.name, p.Pid)
 	}
 }
 

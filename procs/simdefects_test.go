@@ -12,16 +12,16 @@ import (
 	"superd/config"
 	"superd/procs/deps"
 	"superd/procs/fsm"
+	"superd/procs/host/hosttest"
 	"superd/procs/snapshot"
 	"superd/tests/golden"
 )
 
 // A defect is planted to check that the simulation finds it.
 type defect struct {
-	name  string
-	rules func(*fsm.Table)
-	// In the kernel's spawning and reaping, see [simKernel]
-	noReapGate, reapWaitsForForks, noKillBeforeExec bool
+	name   string
+	rules  func(*fsm.Table)
+	kernel hosttest.Defects // in the host
 	// Changes the definition that the machines use; the observer keeps the original
 	program func(p *config.Program)
 	// Called for each instance after each turn
@@ -34,17 +34,12 @@ type defect struct {
 	// The operator is answered before the desired state is written
 	answersUnsaved     bool
 	ignoresWriteErrors bool // A failure to write a desired state goes unnoticed
-	// In the kernel's adoption of processes, see [simKernel]
-	noSearch, adoptsByPid, noStartRecords, inventsExits bool
 	// Changes the snapshot that superd reads of its predecessor
 	recovery func(h *history, r *snapshot.Snapshot)
 	// Called when superd is about to report a process of the instance as unkillable
 	onUnkillable func(h *history, instance string)
 	// Raises the probabilities of relevant faults
-	mix func(*faultMix)
-	// In the kernel's treatment of MAINPID=
-	ignoresMainPID, anyMain bool
-	dropsUnsaved            bool // messages are dropped before their effects are saved
+	mix func(*hosttest.FaultMix)
 }
 
 var defects = []defect{
@@ -65,15 +60,15 @@ var defects = []defect{
 	{name: "a crash is not followed by a teardown", rules: func(r *fsm.Table) { r[fsm.Running][fsm.MainExited] = fsm.To(fsm.Backoff, fsm.EndRun, fsm.ArmRestart) }},
 	{name: "a restart during the teardown is forgotten", rules: func(r *fsm.Table) { r[fsm.TearingDown][fsm.RunEndedRestart] = fsm.To(fsm.Stopped, fsm.EndRun) }},
 	{name: "a restart of a running program is ignored", rules: func(r *fsm.Table) { r[fsm.Running][fsm.Restart] = fsm.To(fsm.Running) }},
-	{name: "reaping takes a new child for an orphan", noReapGate: true},
-	{name: "reaping waits for a hanging start, and later starts wait for reaping", reapWaitsForForks: true},
-	{name: "a child that hangs before its exec is not killed", noKillBeforeExec: true},
+	{name: "reaping takes a new child for an orphan", kernel: hosttest.Defects{NoReapGate: true}},
+	{name: "reaping waits for a hanging start, and later starts wait for reaping", kernel: hosttest.Defects{ReapWaitsForForks: true}},
+	{name: "a child that hangs before its exec is not killed", kernel: hosttest.Defects{NoKillBeforeExec: true}},
 	{name: "the backoff never resets", program: func(p *config.Program) { p.Backoff.ResetAfter = 1000 * time.Hour }},
 	{name: "the backoff does not grow", program: func(p *config.Program) { p.Backoff.Factor = 1 }},
 	{name: "the backoff has no maximum", program: func(p *config.Program) { p.Backoff.Max = 1000 * time.Hour }},
 	{name: "the start limit is not counted", program: func(p *config.Program) { p.StartLimit.Failures = 0 }},
-	{name: "a hook's time-out during its fork is lost", mix: func(m *faultMix) {
-		m.hookHangs, m.forkTime = 0.5, 300*time.Millisecond
+	{name: "a hook's time-out during its fork is lost", mix: func(m *hosttest.FaultMix) {
+		m.HookHangs, m.ForkTime = 0.5, 300*time.Millisecond
 	}, eachTurn: func(in *instance) {
 		if r := in.run; r != nil && r.hook != nil && r.hook.process == nil {
 			r.hook.killWhenStarted = false
@@ -93,10 +88,10 @@ var defects = []defect{
 	{name: "a command is answered before it is in the journal", answersUnsaved: true},
 	{name: "a command that can't be recorded is answered as if it were", ignoresWriteErrors: true},
 	{name: "a record is never written", eachTurn: func(in *instance) { in.sup.recorder.timer.Stop() }},
-	{name: "a start is not recorded", noStartRecords: true},
-	{name: "unrecorded starts are not searched for", noSearch: true},
-	{name: "a process is adopted by its pid alone", adoptsByPid: true},
-	{name: "an unknown exit status is invented", inventsExits: true},
+	{name: "a start is not recorded", kernel: hosttest.Defects{NoStartRecords: true}},
+	{name: "unrecorded starts are not searched for", kernel: hosttest.Defects{NoSearch: true}},
+	{name: "a process is adopted by its pid alone", kernel: hosttest.Defects{AdoptsByPid: true}},
+	{name: "an unknown exit status is invented", kernel: hosttest.Defects{InventsExits: true}},
 	{name: "the desired state is not recovered", recovery: everyInstance(func(_ *history, v *snapshot.Instance) { v.Desired.Up = true })},
 	{name: "the counters are not recovered", recovery: everyInstance(func(_ *history, v *snapshot.Instance) { v.RestartAttempts, v.Failures = 0, nil })},
 	{name: "recovery begins a stop time-out anew", recovery: everyInstance(func(h *history, v *snapshot.Instance) {
@@ -124,8 +119,8 @@ var defects = []defect{
 	{name: "changes of the clock and sleeps of the machine go unnoticed", missesClockChanges: true},
 	{name: "the state of a schedule is not recovered", recovery: everyInstance(func(_ *history, v *snapshot.Instance) { v.Schedule = nil })},
 	{name: "a pending run is not recovered", recovery: everyInstance(func(_ *history, v *snapshot.Instance) { v.RunPending = false })},
-	{name: "a start record lacks the time of the schedule", mix: func(m *faultMix) {
-		m.startLoggedEarly, m.forkTime = 1, 300*time.Millisecond
+	{name: "a start record lacks the time of the schedule", mix: func(m *hosttest.FaultMix) {
+		m.StartLoggedEarly, m.ForkTime = 1, 300*time.Millisecond
 	}, recovery: func(_ *history, r *snapshot.Snapshot) {
 		for _, b := range r.Starts {
 			b.Schedule = nil
@@ -167,9 +162,9 @@ var defects = []defect{
 			r.StartDeadline = h.v.Now() + time.Minute
 		}
 	})},
-	{name: "a message is read before its consequences are saved", dropsUnsaved: true},
-	{name: "a change of the main process goes unnoticed", ignoresMainPID: true},
-	{name: "a process of another program is taken as the main one", anyMain: true},
+	{name: "a message is read before its consequences are saved", kernel: hosttest.Defects{DropsUnsaved: true}},
+	{name: "a change of the main process goes unnoticed", kernel: hosttest.Defects{IgnoresMainPID: true}},
+	{name: "a process of another program is taken as the main one", kernel: hosttest.Defects{AnyMain: true}},
 	{name: "an unhealthy program is not restarted", rules: func(r *fsm.Table) { r[fsm.Running][fsm.HealthFailed] = fsm.To(fsm.Running) }},
 	{name: "a program is checked while it stops", eachTurn: func(in *instance) {
 		if r := in.run; in.machine.State() == fsm.Stopping && r.process != nil && r.monitor == nil && r.program.Health != nil {

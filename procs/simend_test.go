@@ -9,6 +9,7 @@ import (
 	"superd/config"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/host/hosttest"
 )
 
 // observe updates the model of an instance after each turn, and compares what follows the end of a
@@ -30,7 +31,7 @@ func (h *history) observe(in *instance, model *model) {
 	}
 	if last := model.run; last != nil && last != in.run && last != model.endedRun {
 		model.endedRun = last
-		ran := h.kernel.mains[last.invocationID]
+		ran := h.kernel.Main(last.invocationID)
 		var at time.Duration
 		if in.lastExit != nil {
 			at = in.lastExit.at
@@ -51,10 +52,10 @@ func (h *history) observe(in *instance, model *model) {
 			return
 		}
 		since := max(model.stateAt, h.sup.startedAt)
-		if main := h.kernel.mains[model.lastRun]; main != nil {
-			since = max(since, main.mainAt)
-			if main.zombie { // superd polls within unwatchedPause, then reads the notify socket
-				since = max(since, main.endedAt+unwatchedPause)
+		if main := h.kernel.Main(model.lastRun); main != nil {
+			since = max(since, main.MainAt)
+			if main.Zombie { // superd polls within unwatchedPause, then reads the notify socket
+				since = max(since, main.EndedAt+unwatchedPause)
 			}
 		}
 		if late := h.v.Now() - since; late > host.KillPause+time.Second && in.unkillable == "" {
@@ -93,7 +94,7 @@ func (h *history) observe(in *instance, model *model) {
 		h.observePolicyChange(in, model)
 		return
 	}
-	ran := h.kernel.mains[model.lastRun]
+	ran := h.kernel.Main(model.lastRun)
 	if ran != nil {
 		h.checkExit(in, ran)
 	}
@@ -110,13 +111,13 @@ func (h *history) observe(in *instance, model *model) {
 }
 
 // checkExit checks that superd knows how the main process exited.
-func (h *history) checkExit(in *instance, ran *simProcess) {
+func (h *history) checkExit(in *instance, ran *hosttest.Process) {
 	e := in.lastExit
-	if e.Known && (e.Code != ran.exit.Code || e.signal != int(ran.exit.Signal)) {
-		h.fail("%s ended with %v, superd says %v", in.name, ran.exit, *e)
+	if e.Known && (e.Code != ran.Exit.Code || e.signal != int(ran.Exit.Signal)) {
+		h.fail("%s ended with %v, superd says %v", in.name, ran.Exit, *e)
 	}
 	// If a message of the run is lost, superd may not know the main process
-	if !e.Known && !ran.reparented && !h.kernel.socketOf(ran.run).lost {
+	if !e.Known && !ran.Reparented && !h.kernel.SocketOf(ran.Run).Lost {
 		h.fail("%s: superd does not know how its own child ended", in.name)
 	}
 }
@@ -145,7 +146,7 @@ func (h *history) observePolicyChange(in *instance, model *model) {
 		}
 		return
 	}
-	p, ran := in.program, h.kernel.mains[model.lastRun]
+	p, ran := in.program, h.kernel.Main(model.lastRun)
 	success := h.succeeded(in, model, ran)
 	switch {
 	case in.machine.State() == fsm.Exited:
@@ -164,7 +165,7 @@ func (h *history) observePolicyChange(in *instance, model *model) {
 
 // checkOutcome checks the state after an exit against the restart policy alone. ran is the main
 // process; nil if the start failed.
-func (h *history) checkOutcome(in *instance, model *model, ran *simProcess, endedAt time.Duration) {
+func (h *history) checkOutcome(in *instance, model *model, ran *hosttest.Process, endedAt time.Duration) {
 	p, got, retry := in.program, in.machine.State(), in.restartTimer != nil
 	success, uncertain := h.succeeded(in, model, ran), model.outcomeUncertain
 	model.outcomeUncertain = false
@@ -172,7 +173,7 @@ func (h *history) checkOutcome(in *instance, model *model, ran *simProcess, ende
 	case model.outdatedRun == model.lastRun:
 		// The restart needs no decision; a program with a schedule waits for that
 		h.expect(in, got == fsm.Waiting && p.Scheduled(), "restarted")
-	case ran == nil && h.kernel.shortages[model.lastRun]: // retried, whatever the policy
+	case ran == nil && h.kernel.Shortage(model.lastRun): // retried, whatever the policy
 		h.expect(in, got == fsm.Backoff, "in backoff")
 	case p.Scheduled() && (success || p.Restart == config.RestartNever):
 		h.expect(in, got == fsm.Waiting && !retry, "waiting for the next time")
@@ -219,9 +220,9 @@ func (h *history) expect(in *instance, ok bool, what string) {
 
 // succeeded reports whether the last run succeeded. ran is its main process; nil if the start
 // failed.
-func (h *history) succeeded(in *instance, model *model, ran *simProcess) bool {
+func (h *history) succeeded(in *instance, model *model, ran *hosttest.Process) bool {
 	return ran != nil && in.lastExit.Known && !model.failed &&
-		ran.exit.Signal == 0 && slices.Contains(in.program.SuccessExitCodes, ran.exit.Code)
+		ran.Exit.Signal == 0 && slices.Contains(in.program.SuccessExitCodes, ran.Exit.Code)
 }
 
 // overLimit records a failure and reports whether it hits the start limit. Failures near the edge

@@ -37,12 +37,12 @@ func garble(seed uint64) (err error) {
 		}
 	}()
 	h := newHistory(seed, defect{}, false)
-	h.kernel.onSpawn = func(*host.SpawnSpec) {}
+	h.kernel.OnSpawn = func(*host.SpawnSpec) {}
 	h.sup.Start(func() {})
-	h.v.RunFor(h.kernel.upTo(3 * time.Second))
+	h.v.RunFor(h.upTo(3 * time.Second))
 	state, _ = h.journal.end()
 	h.sup.scope.Close()
-	h.kernel.killSupervisor()
+	h.kernel.KillSupervisor()
 	rng := rand.New(rand.NewPCG(seed, 1))
 	keys := slices.Sorted(maps.Keys(state.Values))
 	for range min(len(keys), 1+rng.IntN(3)) {

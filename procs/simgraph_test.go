@@ -62,9 +62,9 @@ func (h *history) drawDependencies(c *config.Config, keep map[*config.Program]bo
 		for j, other := range c.Programs {
 			switch {
 			case place[j] >= place[i] || other.Schedule != "":
-			case h.kernel.chance(h.density):
+			case h.chance(h.density):
 				p.Requires = append(p.Requires, other.Name)
-			case h.kernel.chance(h.density):
+			case h.chance(h.density):
 				p.After = append(p.After, other.Name)
 			}
 		}

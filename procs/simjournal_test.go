@@ -163,13 +163,13 @@ func (j *simJournal) write() {
 
 // writeSome writes a part of the batch after a delay, then the rest.
 func (j *simJournal) writeSome() {
-	j.session.After(j.h.kernel.upTo(j.writeDelay), func() {
+	j.session.After(j.h.upTo(j.writeDelay), func() {
 		if j.full != nil && j.full.IntN(8) == 0 {
 			j.failBatch()
 			return
 		}
 		n := len(j.batch)
-		if n > 0 && j.h.kernel.chance(0.3) {
+		if n > 0 && j.h.chance(0.3) {
 			n = 1 + j.h.rng.IntN(n)
 		}
 		some := j.batch[:n]

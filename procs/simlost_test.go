@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"superd/procs/host"
+	"superd/procs/host/hosttest"
 	"superd/procs/journal"
 	"superd/procs/snapshot"
 )
@@ -23,7 +24,7 @@ func TestLostRecords(t *testing.T) {
 		}
 	}
 	for seed := range uint64(1500) {
-		if err := runWithLostRecords(seed, defect{noSearch: true}); err != nil {
+		if err := runWithLostRecords(seed, defect{kernel: hosttest.Defects{NoSearch: true}}); err != nil {
 			t.Logf("without a search for processes: seed %d: %v", seed, err)
 			return
 		}
@@ -39,13 +40,13 @@ func runWithLostRecords(seed uint64, d defect) (err error) {
 			err = fmt.Errorf("%v\n%s", r, debug.Stack())
 		}
 	}()
-	h.kernel.onSpawn, h.kernel.leftovers = func(*host.SpawnSpec) {}, true
+	h.kernel.OnSpawn, h.kernel.ReportsLeftovers = func(*host.SpawnSpec) {}, true
 	var written []simEntry
 	h.journal.onWrite = func(key string, value any) { written = append(written, simEntry{key: key, value: value}) }
 	h.sup.Start(func() {})
 	rng := rand.New(rand.NewPCG(seed, 9))
 	for range 1 + rng.IntN(6) {
-		h.v.RunFor(h.kernel.upTo(20 * time.Second))
+		h.v.RunFor(h.upTo(20 * time.Second))
 		if len(h.sup.registry.instances) > 0 {
 			in := h.sup.registry.instances[rng.IntN(len(h.sup.registry.instances))]
 			op := []Op{OpStart, OpStop, OpRestart}[rng.IntN(3)]
@@ -54,13 +55,13 @@ func runWithLostRecords(seed uint64, d defect) (err error) {
 			}
 		}
 	}
-	h.v.RunFor(h.kernel.upTo(3 * time.Second))
+	h.v.RunFor(h.upTo(3 * time.Second))
 	if h.err != nil {
 		return nil // a failure before the loss
 	}
 	h.journal.end()
 	h.sup.scope.Close()
-	h.kernel.killSupervisor()
+	h.kernel.KillSupervisor()
 
 	lost, key := min(1+rng.IntN(10), len(written)), ""
 	if rng.IntN(2) == 0 {

@@ -135,16 +135,16 @@ func (h *history) expectNames(p *config.Program, desired *fsm.Target, names []st
 // reload draws a new configuration.
 func (h *history) reload() {
 	next := &config.Config{Superd: h.sup.config.active.Superd}
-	if h.kernel.chance(0.2) {
+	if h.chance(0.2) {
 		next.Superd.ExitWhen = h.drawExitWhen()
 	}
 	for i := range 5 {
 		name := fmt.Sprintf("p%d", i)
 		switch had := h.sup.config.active.Program(name); {
-		case h.kernel.chance(0.2): // not added, or removed
-		case had != nil && h.kernel.chance(0.5):
+		case h.chance(0.2): // not added, or removed
+		case had != nil && h.chance(0.5):
 			next.Programs = append(next.Programs, had)
-		case had != nil && h.kernel.chance(0.7):
+		case had != nil && h.chance(0.7):
 			next.Programs = append(next.Programs, h.alterProgram(had))
 		default:
 			next.Programs = append(next.Programs, h.drawProgram(name))
@@ -278,7 +278,7 @@ func (h *history) alterProgram(had *config.Program) *config.Program {
 		case 8:
 			p.Replicas = h.rng.IntN(4)
 		case 10:
-			if p.Schedule = ""; p.Type == config.TypeOneshot && h.kernel.chance(0.7) {
+			if p.Schedule = ""; p.Type == config.TypeOneshot && h.chance(0.7) {
 				h.drawSchedule(p)
 			}
 		case 9:

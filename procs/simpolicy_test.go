@@ -5,6 +5,7 @@ import (
 
 	"superd/config"
 	"superd/procs/fsm"
+	"superd/procs/host/hosttest"
 )
 
 // A policyModel is what the observer expects of superd's own end.
@@ -42,7 +43,7 @@ func (h *history) observeShutdown() {
 }
 
 // recordFinalExit records the status of an instance that has ended and stays down.
-func (h *history) recordFinalExit(in *instance, ran *simProcess) {
+func (h *history) recordFinalExit(in *instance, ran *hosttest.Process) {
 	model := h.models[in.name]
 	model.exitStatus = statusOf(in, ran)
 	h.recordExitDecision(in, model)
@@ -65,7 +66,7 @@ func (h *history) observeReload() {
 	for _, in := range h.sup.registry.instances { // a slow retry may have been cancelled
 		if model := h.models[in.name]; in.machine.State() == fsm.Failed && in.restartTimer == nil && model.in == in {
 			if model.lastRun != "" {
-				model.exitStatus = statusOf(in, h.kernel.mains[model.lastRun])
+				model.exitStatus = statusOf(in, h.kernel.Main(model.lastRun))
 			}
 			if model.retrying {
 				model.retrying = false
@@ -83,14 +84,14 @@ func (h *history) observeReload() {
 }
 
 // statusOf returns superd's exit status if the instance decides it.
-func statusOf(in *instance, ran *simProcess) int {
+func statusOf(in *instance, ran *hosttest.Process) int {
 	switch {
-	case ran == nil, !in.lastExit.Known, in.machine.State() == fsm.Failed && ran.exit.Signal == 0 && ran.exit.Code == 0:
+	case ran == nil, !in.lastExit.Known, in.machine.State() == fsm.Failed && ran.Exit.Signal == 0 && ran.Exit.Code == 0:
 		return 1
-	case ran.exit.Signal != 0:
-		return 128 + int(ran.exit.Signal)
+	case ran.Exit.Signal != 0:
+		return 128 + int(ran.Exit.Signal)
 	default:
-		return ran.exit.Code
+		return ran.Exit.Code
 	}
 }
 

@@ -71,7 +71,7 @@ func pauseOf(line string) time.Duration {
 
 // changeClock sets the clock, by a little or by much, or lets the machine sleep.
 func (h *history) changeClock() {
-	d := h.kernel.upTo(2 * time.Hour)
+	d := h.upTo(2 * time.Hour)
 	switch h.rng.IntN(4) {
 	case 0:
 		h.stepWall(d - time.Hour)
@@ -80,7 +80,7 @@ func (h *history) changeClock() {
 	default:
 		h.logf("the machine sleeps for %v", d)
 		h.v.Sleep(d)
-		h.kernel.sleep()
+		h.kernel.Sleep()
 		h.wokeAt = h.v.Boot()
 	}
 }
@@ -124,7 +124,7 @@ func (h *history) checkSchedule(in *instance, model *model) {
 	boot := h.v.Boot()
 	switch {
 	case s.program == nil || s.program.Schedule != p.Schedule:
-		*s = scheduleModel{program: p, last: boot, dueFor: in.schedule.dueFor, stepped: true, mainsStarted: h.kernel.mainsStarted[in.name]}
+		*s = scheduleModel{program: p, last: boot, dueFor: in.schedule.dueFor, stepped: true, mainsStarted: h.kernel.MainsStarted(in.name)}
 		return
 	}
 	if s.program.ScheduleJitter != p.ScheduleJitter {
@@ -153,7 +153,7 @@ func (h *history) checkSchedule(in *instance, model *model) {
 			s.begun = s.newest()
 		}
 	}
-	if born := h.kernel.mainsStarted[in.name]; born > s.mainsStarted {
+	if born := h.kernel.MainsStarted(in.name); born > s.mainsStarted {
 		s.mainsStarted, s.ran = born, s.begun
 	}
 	deadline := max(s.last+pause, h.wokeAt, h.startedBoot, s.changed) + jitter + margin

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"superd/procs/host/hosttest"
 )
 
 // TestSimulationSeeds replays seeds that once found a defect. What a seed draws changes with the
@@ -80,7 +82,7 @@ func TestSimulationSeeds(t *testing.T) {
 // pid.
 func TestNewChildReusesPid(t *testing.T) {
 	h := newHistory(1, defect{}, false)
-	first, second := &simHandle{p: &simProcess{k: h.kernel, pid: 7}}, &simHandle{p: &simProcess{k: h.kernel, pid: 7}}
+	first, second := &hosttest.Handle{Process: &hosttest.Process{Pid: 7}}, &hosttest.Handle{Process: &hosttest.Process{Pid: 7}}
 	reaped := 0
 	h.sup.reaper.byPid[7] = owner{second, func() { reaped++ }}
 	h.sup.reaper.dropChild(first)
@@ -95,7 +97,7 @@ func TestNewChildReusesPid(t *testing.T) {
 func TestCheckWaitsForTreeRecord(t *testing.T) {
 	web := programNamed("web", nil)
 	h, in := newRunning(web, false)
-	c := &execChecker{in, in.run, []string{simProbe}}
+	c := &execChecker{in, in.run, []string{hosttest.ProbeCommand}}
 	h.journal.stalled = true
 	var first, second error
 	stop := c.Check(func(err error) { first = err })

@@ -10,6 +10,7 @@ import (
 	"superd/config"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/host/hosttest"
 	"superd/procs/snapshot"
 )
 
@@ -28,7 +29,7 @@ var restoredElsewhere = []string{
 func TestRestoreIsInverseOfSnapshot(t *testing.T) {
 	for _, ready := range []bool{false, true} {
 		h := newHistory(1, defect{}, false)
-		h.kernel.mix = faultMix{}
+		h.kernel.Mix = hosttest.FaultMix{}
 		web := programNamed("web", nil)
 		o := h.options()
 		o.Predecessor.Resumed, o.Config = true, &config.Config{Programs: []*config.Program{web}}

@@ -35,8 +35,9 @@ var allowed = map[string]string{
 	"doctor":  "internal/privilege pidfd procs/linux/cgroup",
 	"procs": `config internal/words logs loop loop/task pidfd procs/deps procs/eventlog procs/fsm procs/host
 		procs/notify procs/probe procs/schedule procs/snapshot`,
-	"procs/fsm":  "config internal/words",
-	"procs/host": "config logs loop pidfd procs/notify procs/probe",
+	"procs/fsm":           "config internal/words",
+	"procs/host":          "config logs loop pidfd procs/notify procs/probe",
+	"procs/host/hosttest": "config loop pidfd procs/host procs/notify procs/probe",
 	"procs/linux": `config config/document internal/execshim internal/failpoint internal/mounts
 		internal/passwd internal/privilege internal/procfs internal/syscalls
 		internal/workers logs loop pidfd procs/host procs/linux/cgroup procs/linux/proctree
