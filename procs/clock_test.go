@@ -20,10 +20,10 @@ func TestWallClockStepsChangeNothing(t *testing.T) {
 		h.models["web"] = &model{wantUp: true}
 		p := testProgram()
 		p.Name = "web"
-		h.sup.reloads.compareAndApply(&config.Config{Programs: []*config.Program{p}})
+		inspect(h.sup).activate(&config.Config{Programs: []*config.Program{p}})
 		h.v.RunFor(time.Minute)
-		in := h.sup.registry.byName["web"]
-		first := in.run.process.(*hosttest.Handle).Process
+		in := inspect(h.sup).instance("web")
+		first := in.run().process().(*hosttest.Handle).Process
 
 		h.v.StepWall(step)
 		wall := h.v.Wall()
@@ -37,12 +37,12 @@ func TestWallClockStepsChangeNothing(t *testing.T) {
 			t.Errorf("50ms after the crash: %v, next start in %v; want backoff, 50ms", st.State, st.NextStart)
 		}
 		h.v.RunFor(49 * time.Millisecond)
-		if in.machine.State() != fsm.Backoff {
-			t.Errorf("99ms after the crash: %v; want backoff: the delay is 100ms", in.machine.State())
+		if in.state() != fsm.Backoff {
+			t.Errorf("99ms after the crash: %v; want backoff: the delay is 100ms", in.state())
 		}
 		h.v.RunFor(10 * time.Millisecond)
-		if in.machine.State() != fsm.Running {
-			t.Errorf("109ms after the crash: %v; want running again", in.machine.State())
+		if in.state() != fsm.Running {
+			t.Errorf("109ms after the crash: %v; want running again", in.state())
 		}
 	}
 }
@@ -52,7 +52,7 @@ func TestWallClockStepsChangeNothing(t *testing.T) {
 func TestSlowTurnChangesNoTimes(t *testing.T) {
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{programNamed("web", nil)}})
 	h.v.RunFor(time.Minute)
-	want := h.v.WallAt(h.sup.registry.byName["web"].sinceAt)
+	want := h.v.WallAt(inspect(h.sup).instance("web").stateSince())
 	asked := false
 	h.v.Post(func() {
 		asked = true

@@ -30,13 +30,13 @@ func BenchmarkConflicts(b *testing.B) {
 				b.StopTimer()
 				v, s := quickSupervisor(before)
 				s.Start(func() {})
-				for s.registry.counts[fsm.Running] < n && v.Step() {
+				for inspect(s).inState(fsm.Running) < n && v.Step() {
 				}
 				b.StartTimer()
-				s.reloads.compareAndApply(after)
-				for (s.registry.counts[fsm.Running] < n || len(s.registry.instances) > n) && v.Step() {
+				inspect(s).activate(after)
+				for (inspect(s).inState(fsm.Running) < n || inspect(s).count() > n) && v.Step() {
 				}
-				if s.registry.counts[fsm.Running] != n {
+				if inspect(s).inState(fsm.Running) != n {
 					b.Fatal(s.registry.counts)
 				}
 			}

@@ -27,15 +27,15 @@ func TestEventsOfALife(t *testing.T) {
 	p := testProgram()
 	p.Name = "web"
 	p.KillMode = config.KillProcess // so that there is no teardown
-	h.sup.reloads.compareAndApply(&config.Config{})
+	inspect(h.sup).activate(&config.Config{})
 	h.v.RunFor(time.Minute)
 	h.sup.options.Events = events
-	h.sup.reloads.compareAndApply(&config.Config{Programs: []*config.Program{p}})
+	inspect(h.sup).activate(&config.Config{Programs: []*config.Program{p}})
 	h.v.RunFor(time.Minute)
-	first := h.sup.registry.byName["web"].run.process.(*hosttest.Handle).Process
+	first := inspect(h.sup).instance("web").run().process().(*hosttest.Handle).Process
 	first.End(pidfd.Exit{Known: true, Code: 1, UserTime: time.Second, SystemTime: time.Second, MaxRSSBytes: 1 << 40})
 	h.v.RunFor(time.Minute)
-	second := h.sup.registry.byName["web"].run.process.(*hosttest.Handle).Process
+	second := inspect(h.sup).instance("web").run().process().(*hosttest.Handle).Process
 	h.models["web"].wantUp = false
 	if _, err := h.sup.Command(OpStop, []string{"web"}, true, func([]CommandResult) {}); err != nil {
 		t.Fatal(err)
@@ -126,8 +126,8 @@ func TestRecordedOnce(t *testing.T) {
 			h.crash()
 			h.v.RunFor(time.Minute)
 			// Stopped, as the journal has no desired state
-			if in := h.sup.registry.byName["web"]; in.run != nil {
-				t.Fatalf("web is %v after the crash", in.machine.State())
+			if in := inspect(h.sup).instance("web"); in.run().exists() {
+				t.Fatalf("web is %v after the crash", in.state())
 			}
 			if err := h.events.Flush(ctx); err != nil {
 				t.Fatal(err)

@@ -23,7 +23,7 @@ func newFaultFree(seed uint64, conf *config.Config) (h *history, ended func() bo
 	h = newHistory(seed, defect{}, false)
 	h.kernel.Mix = hosttest.FaultMix{}
 	h.sup.shutdown.onEnd = func() { h.ended = true }
-	h.sup.reloads.compareAndApply(conf)
+	inspect(h.sup).activate(conf)
 	h.v.RunFor(time.Minute)
 	return h, func() bool { h.v.RunFor(time.Minute); return h.ended }
 }
@@ -39,12 +39,12 @@ func programNamed(name string, change func(*config.Program)) *config.Program {
 
 // mainOf returns the main process of an instance.
 func (h *history) mainOf(name string) *hosttest.Process {
-	return h.sup.registry.byName[name].run.process.(*hosttest.Handle).Process
+	return inspect(h.sup).instance(name).run().process().(*hosttest.Handle).Process
 }
 
 // hookOf returns the current hook of an instance.
 func (h *history) hookOf(name string) *hosttest.Process {
-	return h.sup.registry.byName[name].run.hook.process.(*hosttest.Handle).Process
+	return inspect(h.sup).instance(name).run().hook().process().(*hosttest.Handle).Process
 }
 
 func (h *history) mustCommand(t *testing.T, op Op, name string) {
@@ -73,7 +73,7 @@ func TestCancel(t *testing.T) {
 		start("cancelled client")()
 	}
 	h.v.RunFor(time.Second)
-	if n := len(h.sup.registry.byName["web"].waiters); n != 1 {
+	if n := len(inspect(h.sup).instance("web").waiters()); n != 1 {
 		t.Errorf("%d clients wait, want 1", n)
 	}
 	h.mainOf("web").Notify(notify.Message{Ready: true})
@@ -96,11 +96,11 @@ func TestFirstOfTwoEssentials(t *testing.T) {
 			t.Fatal("superd has not ended")
 		}
 		want := 3
-		if strings.HasPrefix(h.sup.shutdown.why.String(), "four") {
+		if strings.HasPrefix(inspect(h.sup).shutdownReason().String(), "four") {
 			want = 4
 		}
 		if got := h.sup.ExitStatus(); got != want {
-			t.Errorf("superd ends with %d since %s", got, h.sup.shutdown.why)
+			t.Errorf("superd ends with %d since %s", got, inspect(h.sup).shutdownReason())
 		}
 		firsts[want] = true
 	}
@@ -115,9 +115,9 @@ func TestEssentialBeforeShutdown(t *testing.T) {
 		programNamed("main", func(p *config.Program) { p.Essential, p.Restart = true, config.RestartNever }),
 	}})
 	main := h.mainOf("main")
-	in := h.sup.registry.byName["main"]
+	in := inspect(h.sup).instance("main")
 	main.End(pidfd.Exit{Known: true, Code: 3})
-	for in.machine.State() != fsm.Failed {
+	for in.state() != fsm.Failed {
 		h.v.Step()
 	}
 	h.sup.Shutdown("SIGTERM")
@@ -152,7 +152,7 @@ func TestAllExited(t *testing.T) {
 			h.mainOf("job").End(exitZero)
 			h.mainOf("web").End(exitThree)
 			h.v.RunFor(20 * time.Millisecond)
-			if state := h.sup.registry.byName["web"].machine.State(); state != fsm.Backoff {
+			if state := inspect(h.sup).instance("web").state(); state != fsm.Backoff {
 				t.Fatalf("web is %v, want backoff", state)
 			}
 			h.mustCommand(t, OpStop, "web")
@@ -160,7 +160,7 @@ func TestAllExited(t *testing.T) {
 		{"the last one is restarted", conf(web), func(t *testing.T, h *history) { h.mustCommand(t, OpRestart, "web") }, false, 0},
 		{"the last one is stopped and started", conf(web), func(t *testing.T, h *history) {
 			h.mustCommand(t, OpStop, "web")
-			for h.sup.registry.byName["web"].machine.State() != fsm.Stopped {
+			for inspect(h.sup).instance("web").state() != fsm.Stopped {
 				h.v.Step()
 			}
 			h.mustCommand(t, OpStart, "web")
@@ -168,30 +168,30 @@ func TestAllExited(t *testing.T) {
 		{"the last one is removed", conf(web, job), func(_ *testing.T, h *history) {
 			h.mainOf("job").End(exitThree)
 			h.v.RunFor(time.Second)
-			h.sup.reloads.compareAndApply(conf(job))
+			inspect(h.sup).activate(conf(job))
 		}, true, 3},
 		{"the last one is replaced", conf(web, job), func(t *testing.T, h *history) {
 			h.mainOf("job").End(exitZero)
 			h.v.RunFor(time.Second)
-			old := h.sup.registry.byName["web"]
-			h.sup.reloads.compareAndApply(conf(job))
-			h.sup.reloads.compareAndApply(conf(web, job))
-			for old.machine.State() != fsm.Stopped {
+			old := inspect(h.sup).instance("web")
+			inspect(h.sup).activate(conf(job))
+			inspect(h.sup).activate(conf(web, job))
+			for old.state() != fsm.Stopped {
 				h.v.Step()
 			}
-			if h.sup.exitPolicy.allEnded() { // its last output may still be drained
+			if inspect(h.sup).allEnded() { // its last output may still be drained
 				t.Error("all counted as ended before the replacement was created")
 			}
 		}, false, 0},
 		{"the last one releases its log file to another", conf(web, job), func(_ *testing.T, h *history) {
 			h.mainOf("job").End(exitZero)
 			h.v.RunFor(time.Second)
-			h.sup.reloads.compareAndApply(conf(job, programNamed("other", func(p *config.Program) { p.Log.File = "web.log" })))
+			inspect(h.sup).activate(conf(job, programNamed("other", func(p *config.Program) { p.Log.File = "web.log" })))
 		}, false, 0},
 		{"a reload sets exit_when", &config.Config{Programs: conf(job).Programs}, func(_ *testing.T, h *history) {
 			h.mainOf("job").End(exitThree)
 			h.v.RunFor(time.Second)
-			h.sup.reloads.compareAndApply(conf(job))
+			inspect(h.sup).activate(conf(job))
 		}, true, 3},
 	}
 	for _, tt := range tests {

@@ -49,7 +49,7 @@ func TestGoldenRecords(t *testing.T) {
 	}
 	h.kernel.Mix = hosttest.FaultMix{NeverReady: 1, HookHangs: 1}
 	h.sup.shutdown.onEnd = func() {}
-	h.sup.reloads.compareAndApply(&config.Config{})
+	inspect(h.sup).activate(&config.Config{})
 	h.v.RunFor(time.Minute)
 	events := eventlog.Open(t.TempDir(), eventlog.MaxSize, slog.New(slog.DiscardHandler))
 	defer events.Close(time.Minute)
@@ -61,7 +61,7 @@ func TestGoldenRecords(t *testing.T) {
 		})
 	}
 	oneshot := func(p *config.Program) { p.Type, p.Restart = config.TypeOneshot, config.RestartNever }
-	h.sup.reloads.compareAndApply(&config.Config{Programs: []*config.Program{
+	inspect(h.sup).activate(&config.Config{Programs: []*config.Program{
 		named("app", func(p *config.Program) { p.Requires = []string{"db"} }),
 		named("base", func(*config.Program) {}),
 		named("crash", func(*config.Program) {}),
@@ -108,9 +108,9 @@ func TestGoldenRecords(t *testing.T) {
 
 	var b strings.Builder
 	states := map[fsm.State]bool{}
-	for _, in := range h.sup.registry.instances {
-		states[in.machine.State()] = true
-		b.WriteString(recordText(t, snapshot.InstanceKey(in.name), in.snapshot()))
+	for in := range inspect(h.sup).instances() {
+		states[in.state()] = true
+		b.WriteString(recordText(t, snapshot.InstanceKey(in.name()), in.record()))
 	}
 	for state := range fsm.StateCount {
 		if !states[state] {
@@ -118,7 +118,7 @@ func TestGoldenRecords(t *testing.T) {
 		}
 	}
 	b.WriteString(recordText(t, snapshot.SuperdKey, h.sup.snapshot()))
-	b.WriteString(recordText(t, snapshot.ScaleKey("web"), h.sup.replicas.scales["web"]))
+	b.WriteString(recordText(t, snapshot.ScaleKey("web"), inspect(h.sup).scales()["web"]))
 	b.WriteString(recordText(t, snapshot.StartKey("web", 7), &snapshot.Start{
 		Run: "r", Config: 2, Hook: new(1), PostStop: true, After: 3, Process: &snapshot.Process{Pid: 4, Start: 5, Inode: 6, FDName: "7"}, Notify: "8", Ready: "9",
 		FDNames: [2]string{"10", "11"}, At: 12, Schedule: &schedule.State{Line: "@daily"},
@@ -127,7 +127,7 @@ func TestGoldenRecords(t *testing.T) {
 	h.sup.Shutdown("SIGTERM")
 	h.v.RunFor(time.Millisecond)
 	b.WriteString(recordText(t, snapshot.SuperdKey, h.sup.snapshot()))
-	b.WriteString(recordText(t, snapshot.InstanceKey("web@1"), h.sup.registry.byName["web@1"].snapshot()))
+	b.WriteString(recordText(t, snapshot.InstanceKey("web@1"), inspect(h.sup).instance("web@1").record()))
 	golden.Check(t, "journal.txt", b.String())
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

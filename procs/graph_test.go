@@ -39,9 +39,9 @@ func TestLongWaitChainIsShortened(t *testing.T) {
 	s.Start(func() {})
 	s.Command(OpStop, []string{"p000000"}, false, func([]CommandResult) {})
 	runFor(v, time.Second)
-	last := s.registry.instances[len(s.registry.instances)-1]
-	if last.machine.State() != fsm.Waiting {
-		t.Fatalf("%s is %s, want it waiting", last.name, last.machine.State())
+	last := inspect(s).at(inspect(s).count() - 1)
+	if last.state() != fsm.Waiting {
+		t.Fatalf("%s is %s, want it waiting", last.name(), last.state())
 	}
 	lines := last.waitsFor()
 	if len(lines) != 1 || !strings.HasSuffix(lines[0], "which waits for p000000, which the operator has stopped") || len(lines[0]) > 1000 {
@@ -69,10 +69,10 @@ func TestOrderingHoldsForSimultaneousStarts(t *testing.T) {
 	}{
 		{"by superd's start", func(*testing.T, *Supervisor) {}, namedPrograms(after(true), "app", "web")},
 		{"by a reload that adds them", func(_ *testing.T, s *Supervisor) {
-			s.reloads.compareAndApply(namedPrograms(after(true), "app", "other", "web"))
+			inspect(s).activate(namedPrograms(after(true), "app", "other", "web"))
 		},
 			namedPrograms(after(true), "other")},
-		{"by a reload that changes them", func(_ *testing.T, s *Supervisor) { s.reloads.compareAndApply(namedPrograms(after(true), "app", "web")) },
+		{"by a reload that changes them", func(_ *testing.T, s *Supervisor) { inspect(s).activate(namedPrograms(after(true), "app", "web")) },
 			namedPrograms(after(false), "app", "web")},
 		{"by the operator", func(t *testing.T, s *Supervisor) {
 			if _, err := s.Command(OpStart, []string{"*"}, false, func([]CommandResult) {}); err != nil {
@@ -85,16 +85,16 @@ func TestOrderingHoldsForSimultaneousStarts(t *testing.T) {
 			v, s := quickSupervisor(tt.base)
 			s.Start(func() {})
 			tt.ask(t, s)
-			for app := s.registry.byName["app"]; app.machine.State() != fsm.Spawning; {
+			for app := inspect(s).instance("app"); app.state() != fsm.Spawning; {
 				if !v.Step() {
-					t.Fatalf("app is %s: %s", app.machine.State(), app.reason())
+					t.Fatalf("app is %s: %s", app.state(), app.reason())
 				}
 			}
-			if web := s.registry.byName["web"].machine.State(); web != fsm.Running {
+			if web := inspect(s).instance("web").state(); web != fsm.Running {
 				t.Errorf("app is being started while web is %s", web)
 			}
 			runFor(v, time.Second)
-			if s.registry.counts[fsm.Running] != len(s.registry.instances) {
+			if inspect(s).inState(fsm.Running) != inspect(s).count() {
 				t.Errorf("%s; want all running", s.readyNotifier.summary())
 			}
 		})
@@ -114,19 +114,19 @@ func TestReloadReversesDependency(t *testing.T) {
 	v, s := quickSupervisor(namedPrograms(requires("web", "db"), "db", "web"))
 	s.Start(func() {})
 	runFor(v, time.Second)
-	s.reloads.compareAndApply(namedPrograms(func(*config.Program) {}, "web"))
-	s.reloads.compareAndApply(namedPrograms(requires("db", "web"), "db", "web"))
+	inspect(s).activate(namedPrograms(func(*config.Program) {}, "web"))
+	inspect(s).activate(namedPrograms(requires("db", "web"), "db", "web"))
 	runFor(v, time.Second)
-	if s.registry.counts[fsm.Running] != 2 || len(s.registry.instances) != 2 {
+	if inspect(s).inState(fsm.Running) != 2 || inspect(s).count() != 2 {
 		t.Errorf("%s; want both running", s.readyNotifier.summary())
 	}
-	if s.registry.byName["db"].node.HasDependents() {
+	if inspect(s).instance("db").hasDependents() {
 		t.Error("db has dependents; want none")
 	}
-	s.reloads.compareAndApply(namedPrograms(func(*config.Program) {}, "web"))
+	inspect(s).activate(namedPrograms(func(*config.Program) {}, "web"))
 	runFor(v, 10*time.Second)
-	if s.graph.Len() != 1 || len(s.registry.instances) != 1 {
-		t.Errorf("%d nodes, %d instances; want those of web alone", s.graph.Len(), len(s.registry.instances))
+	if s.graph.Len() != 1 || inspect(s).count() != 1 {
+		t.Errorf("%d nodes, %d instances; want those of web alone", s.graph.Len(), inspect(s).count())
 	}
 }
 
@@ -152,7 +152,7 @@ func TestOrderingWaitsForStartingReplicas(t *testing.T) {
 	if answer != nil {
 		t.Errorf("answered %+v while db@2 is starting", answer)
 	}
-	if reason, want := h.sup.registry.byName["web"].reason(), "waits for db@2, which is starting"; reason != want {
+	if reason, want := inspect(h.sup).instance("web").reason(), "waits for db@2, which is starting"; reason != want {
 		t.Errorf("reason %q, want %q", reason, want)
 	}
 	h.mainOf("db@2").Notify(notify.Message{Ready: true})

@@ -148,10 +148,10 @@ func BenchmarkOrder(b *testing.B) {
 					v, s := quickSupervisor(c)
 					ended := false
 					s.Start(func() { ended = true })
-					for s.registry.counts[fsm.Running] < n && v.Step() {
+					for inspect(s).inState(fsm.Running) < n && v.Step() {
 					}
-					if s.registry.counts[fsm.Running] < n {
-						b.Fatalf("%d of %d run", s.registry.counts[fsm.Running], n)
+					if inspect(s).inState(fsm.Running) < n {
+						b.Fatalf("%d of %d run", inspect(s).inState(fsm.Running), n)
 					}
 					s.Shutdown("the benchmark")
 					for !ended && v.Step() {

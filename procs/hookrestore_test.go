@@ -71,15 +71,15 @@ func TestHookThatHasEndedIsNotRunning(t *testing.T) {
 				h.kernel.ReapForeign(hook)
 			}
 			h.adoptFrom(t, journalOf(tt.damaged, tt.records))
-			in := h.sup.registry.byName["web"]
+			in := inspect(h.sup).instance("web")
 			for range 40 { // it fails, if at all, before the backoff is over
 				h.v.RunFor(50 * time.Millisecond)
 				if strings.Contains(in.reason(), "still running") {
-					t.Fatalf("%s: %s", in.machine.State().Name(), in.reason())
+					t.Fatalf("%s: %s", in.state().Name(), in.reason())
 				}
 			}
 			h.v.RunFor(time.Minute)
-			if m := &in.machine; m.State() != fsm.Running || m.Restarts() != tt.attempts || h.err != nil {
+			if m := in.machine(); m.State() != fsm.Running || m.Restarts() != tt.attempts || h.err != nil {
 				t.Errorf("%s, %d restarts, %v; want it running, %d", m.State().Name(), m.Restarts(), h.err, tt.attempts)
 			}
 		})
@@ -113,17 +113,17 @@ func TestStartWithoutPidInADamagedJournal(t *testing.T) {
 			h.kernel.ReportsLeftovers = true
 			h.adoptFrom(t, journalOf(1, map[string]string{snapshot.StartKey("web", 1): tt.start}))
 			h.v.RunFor(time.Minute)
-			in := h.sup.registry.byName["web"]
-			if in.quarantine == nil != tt.adopted || tt.adopted && in.pid() != p.Pid || p.Zombie || h.err != nil {
-				t.Fatalf("%s: %s, %v", in.machine.State().Name(), in.reason(), h.err)
+			in := inspect(h.sup).instance("web")
+			if in.quarantined() == tt.adopted || tt.adopted && in.pid() != p.Pid || p.Zombie || h.err != nil {
+				t.Fatalf("%s: %s, %v", in.state().Name(), in.reason(), h.err)
 			}
 			if tt.adopted {
 				return
 			}
 			p.End(exitZero)
 			h.v.RunFor(time.Minute)
-			if in.machine.State() != fsm.Running || h.err != nil {
-				t.Errorf("when it has ended: %s: %s, %v", in.machine.State().Name(), in.reason(), h.err)
+			if in.state() != fsm.Running || h.err != nil {
+				t.Errorf("when it has ended: %s: %s, %v", in.state().Name(), in.reason(), h.err)
 			}
 		})
 	}

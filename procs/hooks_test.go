@@ -18,7 +18,7 @@ func TestHungHookIsReported(t *testing.T) {
 	})}})
 	h.kernel.Mix.SpawnHangs = 1
 	h.mustCommand(t, OpStart, "web")
-	in := h.sup.registry.byName["web"]
+	in := inspect(h.sup).instance("web")
 	const hook = "pre_start /hook db: open executable /sim"
 	steps := []struct {
 		state fsm.State
@@ -32,8 +32,8 @@ func TestHungHookIsReported(t *testing.T) {
 	}
 	for _, want := range steps {
 		h.v.RunFor(want.after)
-		if in.machine.State() != want.state || !strings.Contains(in.reason(), want.says) {
-			t.Errorf("state %v, reason %q; want %v, %q", in.machine.State().Name(), in.reason(), want.state.Name(), want.says)
+		if in.state() != want.state || !strings.Contains(in.reason(), want.says) {
+			t.Errorf("state %v, reason %q; want %v, %q", in.state().Name(), in.reason(), want.state.Name(), want.says)
 		}
 	}
 	if d := in.diagnosis(); d.HangsIn != hook {
@@ -41,8 +41,8 @@ func TestHungHookIsReported(t *testing.T) {
 	}
 	h.kernel.Mix.SpawnHangs = 0
 	h.v.RunFor(2 * time.Hour) // the file system answers
-	if d := in.diagnosis(); in.machine.State() != fsm.Running || d.HangsIn != "" {
-		t.Errorf("in the end %v, hangs in %q; want running", in.machine.State(), d.HangsIn)
+	if d := in.diagnosis(); in.state() != fsm.Running || d.HangsIn != "" {
+		t.Errorf("in the end %v, hangs in %q; want running", in.state(), d.HangsIn)
 	}
 }
 
@@ -56,8 +56,8 @@ func TestQueueTimeDoesNotCountForHook(t *testing.T) {
 		h.kernel.Mix.SlowSpawn, h.kernel.Mix.HookTime = 29*time.Second, 29*time.Second
 		h.mustCommand(t, OpStart, "web")
 		h.v.RunFor(2 * time.Minute)
-		if in := h.sup.registry.byName["web"]; in.machine.State() != fsm.Running || in.machine.RestartAttempts() > 0 {
-			t.Errorf("seed %d: %v, %s, want running at once", seed, in.machine.State(), in.reason())
+		if in := inspect(h.sup).instance("web"); in.state() != fsm.Running || in.machine().RestartAttempts() > 0 {
+			t.Errorf("seed %d: %v, %s, want running at once", seed, in.state(), in.reason())
 		}
 	}
 }

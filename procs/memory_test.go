@@ -34,7 +34,7 @@ func TestMemoryOfQuietPrograms(t *testing.T) {
 	v, s := quickSupervisor(c)
 	s.Start(func() {})
 	v.RunFor(time.Minute)
-	if n := s.registry.counts[fsm.Running]; n != programs {
+	if n := inspect(s).inState(fsm.Running); n != programs {
 		t.Fatalf("%d programs run, want %d", n, programs)
 	}
 	all := liveHeap() - before

@@ -22,7 +22,7 @@ func (j *simJournal) stall() (end func()) {
 // TestJournalStalls: while the journal can't be written, a message is not dropped, and those after
 // it stay unread. That alone must not end a program that has notified in time.
 func TestJournalStalls(t *testing.T) {
-	world := func(t *testing.T, neverReady float64, change func(*config.Program)) (*history, *instance, *hosttest.Process, func()) {
+	world := func(t *testing.T, neverReady float64, change func(*config.Program)) (*history, instanceView, *hosttest.Process, func()) {
 		h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
 			p.Ready = &config.Ready{Notify: true}
 			p.Restart = config.RestartNever
@@ -33,7 +33,7 @@ func TestJournalStalls(t *testing.T) {
 		h.kernel.Mix.NeverReady = neverReady
 		h.mustCommand(t, OpStart, "web")
 		h.v.RunFor(time.Second)
-		return h, h.sup.registry.byName["web"], h.mainOf("web"), h.journal.stall()
+		return h, inspect(h.sup).instance("web"), h.mainOf("web"), h.journal.stall()
 	}
 	t.Run("the watchdog", func(t *testing.T) {
 		h, in, p, resume := world(t, 0, func(p *config.Program) { p.Watchdog = time.Minute })
@@ -41,8 +41,8 @@ func TestJournalStalls(t *testing.T) {
 		h.v.RunFor(10 * time.Minute)
 		resume()
 		h.v.RunFor(10 * time.Minute)
-		if in.machine.State() != fsm.Running || h.mainOf("web") != p {
-			t.Fatalf("%v: %s, want running", in.machine.State(), in.reason())
+		if in.state() != fsm.Running || h.mainOf("web") != p {
+			t.Fatalf("%v: %s, want running", in.state(), in.reason())
 		}
 		resume = h.journal.stall()
 		p.Unhealthy = true
@@ -50,8 +50,8 @@ func TestJournalStalls(t *testing.T) {
 		h.v.RunFor(10 * time.Minute)
 		resume()
 		h.v.RunFor(2 * time.Minute)
-		if in.machine.State() != fsm.Failed {
-			t.Errorf("%v: %s, want failed: it sent nothing", in.machine.State(), in.reason())
+		if in.state() != fsm.Failed {
+			t.Errorf("%v: %s, want failed: it sent nothing", in.state(), in.reason())
 		}
 	})
 	t.Run("the start time-out", func(t *testing.T) {
@@ -61,8 +61,8 @@ func TestJournalStalls(t *testing.T) {
 		h.v.RunFor(10 * time.Minute)
 		resume()
 		h.v.RunFor(time.Second)
-		if in.machine.State() != fsm.Running {
-			t.Errorf("%v: %s, want running", in.machine.State(), in.reason())
+		if in.state() != fsm.Running {
+			t.Errorf("%v: %s, want running", in.state(), in.reason())
 		}
 	})
 	t.Run("the start time-out of a program that sends nothing", func(t *testing.T) {
@@ -71,8 +71,8 @@ func TestJournalStalls(t *testing.T) {
 		h.v.RunFor(10 * time.Minute)
 		resume()
 		h.v.RunFor(time.Minute)
-		if in.machine.State() != fsm.Failed {
-			t.Errorf("%v: %s, want failed", in.machine.State(), in.reason())
+		if in.state() != fsm.Failed {
+			t.Errorf("%v: %s, want failed", in.state(), in.reason())
 		}
 	})
 	t.Run("a failed check", func(t *testing.T) {
@@ -82,8 +82,8 @@ func TestJournalStalls(t *testing.T) {
 		})
 		wantRunning := func(what string) {
 			t.Helper()
-			if in.machine.State() != fsm.Running || h.mainOf("web") != p {
-				t.Fatalf("%s, %v: %s, want running", what, in.machine.State(), in.reason())
+			if in.state() != fsm.Running || h.mainOf("web") != p {
+				t.Fatalf("%s, %v: %s, want running", what, in.state(), in.reason())
 			}
 		}
 		p.Notify(notify.Message{ExtendTimeout: time.Second}) // not dropped before it is saved
@@ -103,8 +103,8 @@ func TestJournalStalls(t *testing.T) {
 		wantRunning("healthy again")
 		p.Unhealthy = true
 		h.v.RunFor(time.Minute)
-		if in.machine.State() != fsm.Failed {
-			t.Errorf("%v: %s, want failed: it is unhealthy", in.machine.State(), in.reason())
+		if in.state() != fsm.Failed {
+			t.Errorf("%v: %s, want failed: it is unhealthy", in.state(), in.reason())
 		}
 	})
 	for name, late := range map[string]time.Duration{"the exit of the main process": time.Second, "its exit, for too long": time.Minute} {
@@ -124,8 +124,8 @@ func TestJournalStalls(t *testing.T) {
 			}
 			resume()
 			h.v.RunFor(time.Minute)
-			if taken := in.machine.State() == fsm.Running && in.run.process.Pid() == child.Pid; taken != (late < notifyDrainLimit) {
-				t.Errorf("%v: %s, the new main process taken: %v", in.machine.State(), in.reason(), taken)
+			if taken := in.state() == fsm.Running && in.run().process().Pid() == child.Pid; taken != (late < notifyDrainLimit) {
+				t.Errorf("%v: %s, the new main process taken: %v", in.state(), in.reason(), taken)
 			}
 			if len(h.kernel.Zombies()) > 0 {
 				t.Errorf("%d zombies are left", len(h.kernel.Zombies()))
@@ -139,13 +139,13 @@ func TestJournalStalls(t *testing.T) {
 
 // TestQueuedChecksDoNotCount: a check that waits in the queue has no result.
 func TestQueuedChecksDoNotCount(t *testing.T) {
-	world := func(change func(*config.Program)) (*history, *instance) {
+	world := func(change func(*config.Program)) (*history, instanceView) {
 		h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
 			p.Restart = config.RestartNever
 			p.StartTimeout, p.StopTimeout = 10*time.Second, 10*time.Second
 			change(p)
 		})}})
-		return h, h.sup.registry.byName["web"]
+		return h, inspect(h.sup).instance("web")
 	}
 	t.Run("health", func(t *testing.T) {
 		h, in := world(func(p *config.Program) {
@@ -153,13 +153,13 @@ func TestQueuedChecksDoNotCount(t *testing.T) {
 		})
 		h.kernel.Mix.SpawnHangs, h.kernel.QueuesHung = 1, true
 		h.v.RunFor(time.Hour)
-		if in.machine.State() != fsm.Running {
-			t.Fatalf("%v: %s, want running", in.machine.State(), in.reason())
+		if in.state() != fsm.Running {
+			t.Fatalf("%v: %s, want running", in.state(), in.reason())
 		}
 		h.kernel.QueuesHung = false
 		h.v.RunFor(time.Hour)
-		if in.machine.State() != fsm.Failed {
-			t.Errorf("%v: %s, want failed: its checks hang", in.machine.State(), in.reason())
+		if in.state() != fsm.Failed {
+			t.Errorf("%v: %s, want failed: its checks hang", in.state(), in.reason())
 		}
 	})
 	t.Run("readiness", func(t *testing.T) {
@@ -172,13 +172,13 @@ func TestQueuedChecksDoNotCount(t *testing.T) {
 		h.v.RunFor(time.Millisecond)
 		h.kernel.Mix.SpawnHangs, h.kernel.QueuesHung = 1, true
 		h.v.RunFor(time.Hour)
-		if in.machine.State() != fsm.Starting {
-			t.Fatalf("%v: %s, want starting", in.machine.State(), in.reason())
+		if in.state() != fsm.Starting {
+			t.Fatalf("%v: %s, want starting", in.state(), in.reason())
 		}
 		h.kernel.Mix.SpawnHangs = 0
 		h.v.RunFor(time.Minute)
-		if in.machine.State() != fsm.Running {
-			t.Errorf("%v: %s, want running", in.machine.State(), in.reason())
+		if in.state() != fsm.Running {
+			t.Errorf("%v: %s, want running", in.state(), in.reason())
 		}
 	})
 }
@@ -201,8 +201,8 @@ func TestReadinessSurvivesKill(t *testing.T) {
 	wantReady := func(t *testing.T, h *history, p *hosttest.Process) {
 		t.Helper()
 		h.v.RunFor(time.Minute)
-		if in := h.sup.registry.byName["web"]; in.machine.State() != fsm.Running || simProcessOf(in.run.process) != p {
-			t.Errorf("%v: %s, want running as before", in.machine.State(), in.reason())
+		if in := inspect(h.sup).instance("web"); in.state() != fsm.Running || simProcessOf(in.run().process()) != p {
+			t.Errorf("%v: %s, want running as before", in.state(), in.reason())
 		}
 		if h.err != nil {
 			t.Error(h.err)

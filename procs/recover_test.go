@@ -32,7 +32,7 @@ func TestConfigurationIsWrittenFirst(t *testing.T) {
 	if !h.journal.queued(snapshot.InstanceKey("web")) {
 		t.Fatal("no record of web waits to be written")
 	}
-	h.sup.reloads.compareAndApply(&config.Config{Programs: []*config.Program{after}})
+	inspect(h.sup).activate(&config.Config{Programs: []*config.Program{after}})
 	written := map[string]bool{}
 	for _, e := range h.journal.queue {
 		written[e.key] = true
@@ -65,8 +65,8 @@ func TestRecoveredRunFollowsStartRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.sup.Start(func() {})
-	if web := h.sup.registry.byName["web"]; web.machine.State() != fsm.Starting {
-		t.Errorf("web is %v, want starting", web.machine.State().Name())
+	if web := inspect(h.sup).instance("web"); web.state() != fsm.Starting {
+		t.Errorf("web is %v, want starting", web.state().Name())
 	}
 }
 
@@ -95,13 +95,13 @@ func TestChecksAfterExitDoNotCount(t *testing.T) {
 	}
 	h.sup.Start(func() {})
 	h.v.RunFor(time.Minute)
-	in := h.sup.registry.byName["web"]
-	if in.machine.State() != fsm.Running || in.run.monitor.healthy() == nil || !*in.run.monitor.healthy() {
-		t.Fatalf("web is %s, want it healthy", in.machine.State().Name())
+	in := inspect(h.sup).instance("web")
+	if in.state() != fsm.Running || in.run().healthy() != 1 {
+		t.Fatalf("web is %s, want it healthy", in.state().Name())
 	}
 	main.End(pidfd.Exit{Known: true})
 	h.v.RunFor(time.Minute)
-	if m := &in.machine; m.State() != fsm.Failed || strings.Contains(m.StateReason().String(), "unhealthy") || h.err != nil {
+	if m := in.machine(); m.State() != fsm.Failed || strings.Contains(m.StateReason().String(), "unhealthy") || h.err != nil {
 		t.Errorf("web is %s: %s, %v; want that it exited by itself", m.State().Name(), m.StateReason(), h.err)
 	}
 }
@@ -128,12 +128,12 @@ func TestRecoveredStartWaitsForConflict(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.sup.Start(func() {})
-	if web := h.sup.registry.byName["web"]; web.machine.State() != fsm.Waiting {
-		t.Errorf("web is %v, want waiting", web.machine.State().Name())
+	if web := inspect(h.sup).instance("web"); web.state() != fsm.Waiting {
+		t.Errorf("web is %v, want waiting", web.state().Name())
 	}
 	h.v.RunFor(time.Minute)
-	if web := h.sup.registry.byName["web"]; web.machine.State() != fsm.Running || len(h.sup.registry.instances) != 1 || h.err != nil {
-		t.Errorf("web is %v in the end, with %d others, %v", web.machine.State().Name(), len(h.sup.registry.instances)-1, h.err)
+	if web := inspect(h.sup).instance("web"); web.state() != fsm.Running || inspect(h.sup).count() != 1 || h.err != nil {
+		t.Errorf("web is %v in the end, with %d others, %v", web.state().Name(), inspect(h.sup).count()-1, h.err)
 	}
 }
 
@@ -162,8 +162,8 @@ func TestJournalOfAnotherBoot(t *testing.T) {
 	if saved := s.schedules.take("daily"); saved == nil || saved.Line != "@daily" || s.schedules.take("daily") != nil {
 		t.Errorf("state of the schedule %v, want the known one, once", saved)
 	}
-	if len(s.registry.instances) > 0 || j.values[snapshot.InstanceKey("gone")] != nil {
-		t.Errorf("instances %d, old record %s; want nothing", len(s.registry.instances), j.values[snapshot.InstanceKey("gone")])
+	if inspect(s).count() > 0 || j.values[snapshot.InstanceKey("gone")] != nil {
+		t.Errorf("instances %d, old record %s; want nothing", inspect(s).count(), j.values[snapshot.InstanceKey("gone")])
 	}
 	if _, ok := j.values[snapshot.SuperdKey].(*snapshot.Superd); !ok || j.values[snapshot.ConfigKey(s.config.number)] == nil {
 		t.Errorf("in the journal: %v, want this superd's own records", j.values)

@@ -19,9 +19,9 @@ import (
 
 // changeProgram applies a changed definition of the first program and returns its change.
 func (h *history) changeProgram(alter func(p *config.Program)) *config.Change {
-	definition := h.sup.config.active.Programs[0].Clone()
+	definition := inspect(h.sup).config().Programs[0].Clone()
 	alter(definition)
-	report := h.sup.reloads.compareAndApply(&config.Config{Superd: h.sup.config.active.Superd, Programs: []*config.Program{definition}})
+	report := inspect(h.sup).activate(&config.Config{Superd: inspect(h.sup).config().Superd, Programs: []*config.Program{definition}})
 	return &report.Programs[0]
 }
 
@@ -32,7 +32,7 @@ func TestAppliedLive(t *testing.T) {
 		program func(p *config.Program)
 		bring   func(t *testing.T, h *history) // brings the instance into the state for the change
 		alter   func(p *config.Program)
-		check   func(t *testing.T, h *history, in *instance)
+		check   func(t *testing.T, h *history, in instanceView)
 	}
 	tests := []test{
 		{"a longer start time-out while it reads its configuration", func(p *config.Program) { p.Watchdog = time.Hour },
@@ -41,13 +41,13 @@ func TestAppliedLive(t *testing.T) {
 				h.v.RunFor(time.Second)
 			},
 			func(p *config.Program) { p.StartTimeout += time.Minute },
-			func(t *testing.T, h *history, in *instance) {
-				h.v.RunFor(in.program.StartTimeout - 2*time.Second)
-				if in.run.reloadTimer == nil {
+			func(t *testing.T, h *history, in instanceView) {
+				h.v.RunFor(in.program().StartTimeout - 2*time.Second)
+				if !in.run().reloads() {
 					t.Error("1s before the start time-out: its health counts again")
 				}
 				h.v.RunFor(2 * time.Second)
-				if in.run.reloadTimer != nil {
+				if in.run().reloads() {
 					t.Error("1s after the start time-out: its health does not count")
 				}
 			}},
@@ -57,67 +57,67 @@ func TestAppliedLive(t *testing.T) {
 				h.v.RunFor(time.Second)
 			},
 			func(p *config.Program) { p.StopTimeout += time.Minute },
-			func(t *testing.T, h *history, in *instance) {
-				h.v.RunFor(in.program.StopTimeout - 2*time.Second)
-				if in.machine.State() != fsm.Running {
-					t.Errorf("1s before the stop time-out: %v, want running", in.machine.State())
+			func(t *testing.T, h *history, in instanceView) {
+				h.v.RunFor(in.program().StopTimeout - 2*time.Second)
+				if in.state() != fsm.Running {
+					t.Errorf("1s before the stop time-out: %v, want running", in.state())
 				}
 				h.v.RunFor(2 * time.Second)
-				if in.machine.State() != fsm.Stopping {
-					t.Errorf("1s after the stop time-out: %v, want stopping", in.machine.State())
+				if in.state() != fsm.Stopping {
+					t.Errorf("1s after the stop time-out: %v, want stopping", in.state())
 				}
 			}},
 		{"a shorter stop time-out of a stop under way", nil,
 			func(t *testing.T, h *history) { h.mustCommand(t, OpStop, "web") },
 			func(p *config.Program) { p.StopTimeout = 3 * time.Second },
-			func(t *testing.T, h *history, in *instance) {
+			func(t *testing.T, h *history, in instanceView) {
 				h.v.RunFor(4 * time.Second)
-				if in.machine.State() != fsm.Stopped {
-					t.Errorf("4s after the stop: %v, want stopped", in.machine.State())
+				if in.state() != fsm.Stopped {
+					t.Errorf("4s after the stop: %v, want stopped", in.state())
 				}
 			}},
 		{"a longer stop time-out of a stop under way", nil,
 			func(t *testing.T, h *history) { h.mustCommand(t, OpStop, "web") },
 			func(p *config.Program) { p.StopTimeout = 30 * time.Second },
-			func(t *testing.T, h *history, in *instance) {
+			func(t *testing.T, h *history, in instanceView) {
 				h.v.RunFor(29 * time.Second)
-				if in.machine.State() != fsm.Stopping {
-					t.Errorf("29s after the stop: %v, want stopping", in.machine.State())
+				if in.state() != fsm.Stopping {
+					t.Errorf("29s after the stop: %v, want stopping", in.state())
 				}
 			}},
 		{"a shorter backoff", func(p *config.Program) { p.Backoff.Initial, p.Backoff.Max = time.Minute, time.Minute },
 			func(_ *testing.T, h *history) { h.mainOf("web").End(exitThree); h.v.RunFor(time.Second) },
 			func(p *config.Program) { p.Backoff.Initial = 2 * time.Second },
-			func(t *testing.T, h *history, in *instance) {
+			func(t *testing.T, h *history, in instanceView) {
 				h.v.RunFor(2 * time.Second)
-				if in.machine.State() != fsm.Running {
-					t.Errorf("3s after the end: %v, want running", in.machine.State())
+				if in.state() != fsm.Running {
+					t.Errorf("3s after the end: %v, want running", in.state())
 				}
 			}},
 		{"no restart now, in backoff", func(p *config.Program) { p.Backoff.Initial = time.Minute },
 			func(_ *testing.T, h *history) { h.mainOf("web").End(exitThree); h.v.RunFor(time.Second) },
 			func(p *config.Program) { p.Restart = config.RestartNever },
-			func(t *testing.T, _ *history, in *instance) {
-				if in.machine.State() != fsm.Failed || in.restartTimer != nil || !strings.Contains(in.reason(), `restart is now "never"`) {
-					t.Errorf("%v: %s, want failed for good", in.machine.State(), in.reason())
+			func(t *testing.T, _ *history, in instanceView) {
+				if in.state() != fsm.Failed || in.retryPending() || !strings.Contains(in.reason(), `restart is now "never"`) {
+					t.Errorf("%v: %s, want failed for good", in.state(), in.reason())
 				}
 			}},
 		{"a restart after all", func(p *config.Program) { p.Restart = config.RestartNever },
 			func(_ *testing.T, h *history) { h.mainOf("web").End(exitThree); h.v.RunFor(time.Second) },
 			func(p *config.Program) { p.Restart = config.RestartOnFailure },
-			func(t *testing.T, h *history, in *instance) {
+			func(t *testing.T, h *history, in instanceView) {
 				h.v.RunFor(time.Second)
-				if in.machine.State() != fsm.Running {
-					t.Errorf("%v, want running", in.machine.State())
+				if in.state() != fsm.Running {
+					t.Errorf("%v, want running", in.state())
 				}
 			}},
 		{"exited stays exited", func(p *config.Program) { p.Restart = config.RestartOnFailure },
 			func(_ *testing.T, h *history) { h.mainOf("web").End(exitZero); h.v.RunFor(time.Second) },
 			func(p *config.Program) { p.StartLimit.Failures, p.StartLimit.Within = 3, time.Minute },
-			func(t *testing.T, h *history, in *instance) {
+			func(t *testing.T, h *history, in instanceView) {
 				h.v.RunFor(time.Minute)
-				if in.machine.State() != fsm.Exited {
-					t.Errorf("%v, want exited", in.machine.State())
+				if in.state() != fsm.Exited {
+					t.Errorf("%v, want exited", in.state())
 				}
 			}},
 		{"at the start limit, retried sooner", func(p *config.Program) {
@@ -125,10 +125,10 @@ func TestAppliedLive(t *testing.T) {
 		},
 			func(_ *testing.T, h *history) { h.mainOf("web").End(exitThree); h.v.RunFor(time.Second) },
 			func(p *config.Program) { p.StartLimit.RetryAfter = 5 * time.Second },
-			func(t *testing.T, h *history, in *instance) {
+			func(t *testing.T, h *history, in instanceView) {
 				h.v.RunFor(5 * time.Second)
-				if in.machine.State() != fsm.Running {
-					t.Errorf("%v, want running", in.machine.State())
+				if in.state() != fsm.Running {
+					t.Errorf("%v, want running", in.state())
 				}
 			}},
 		{"at the start limit, without a limit now", func(p *config.Program) {
@@ -136,10 +136,10 @@ func TestAppliedLive(t *testing.T) {
 		},
 			func(_ *testing.T, h *history) { h.mainOf("web").End(exitThree); h.v.RunFor(time.Second) },
 			func(p *config.Program) { p.StartLimit.Failures = 0 },
-			func(t *testing.T, h *history, in *instance) {
+			func(t *testing.T, h *history, in instanceView) {
 				h.v.RunFor(time.Second)
-				if in.machine.State() != fsm.Running {
-					t.Errorf("%v, want running", in.machine.State())
+				if in.state() != fsm.Running {
+					t.Errorf("%v, want running", in.state())
 				}
 			}},
 		{"at the start limit, not retried: by retry_after", func(p *config.Program) {
@@ -167,14 +167,14 @@ func TestAppliedLive(t *testing.T) {
 		},
 			untilInHook,
 			func(p *config.Program) { p.StartLimit.RetryAfter = 5 * time.Second },
-			func(t *testing.T, h *history, in *instance) {
+			func(t *testing.T, h *history, in instanceView) {
 				h.v.RunFor(time.Second)
-				if in.machine.State() != fsm.Failed || strings.Contains(in.reason(), "not retried") {
-					t.Errorf("%v: %s, want failed, to be retried", in.machine.State(), in.reason())
+				if in.state() != fsm.Failed || strings.Contains(in.reason(), "not retried") {
+					t.Errorf("%v: %s, want failed, to be retried", in.state(), in.reason())
 				}
 				h.v.RunFor(5 * time.Second)
-				if in.machine.State() != fsm.Running {
-					t.Errorf("%v, want running", in.machine.State())
+				if in.state() != fsm.Running {
+					t.Errorf("%v, want running", in.state())
 				}
 			}},
 		{"an exit before readiness is no success", func(p *config.Program) {
@@ -190,9 +190,9 @@ func TestAppliedLive(t *testing.T) {
 				h.v.RunFor(time.Second)
 			},
 			func(p *config.Program) { p.Restart = config.RestartOnFailure },
-			func(t *testing.T, _ *history, in *instance) {
-				if in.machine.State() != fsm.Backoff {
-					t.Errorf("%v: %s, want backoff", in.machine.State(), in.reason())
+			func(t *testing.T, _ *history, in instanceView) {
+				if in.state() != fsm.Backoff {
+					t.Errorf("%v: %s, want backoff", in.state(), in.reason())
 				}
 			}},
 		{"a run that the operator requested, before the program got a schedule",
@@ -204,15 +204,15 @@ func TestAppliedLive(t *testing.T) {
 				h.v.RunFor(time.Second)
 			},
 			func(p *config.Program) { p.Schedule, p.ScheduleMissed = "@every 9m", config.MissedSkip },
-			func(t *testing.T, h *history, in *instance) {
+			func(t *testing.T, h *history, in instanceView) {
 				h.v.RunFor(time.Second)
 				if !in.awaitsSchedule() {
-					t.Errorf("%v: %s, want it waiting for its schedule", in.machine.State(), in.reason())
+					t.Errorf("%v: %s, want it waiting for its schedule", in.state(), in.reason())
 				}
 			}},
 		{"log rotation and groups", nil, func(*testing.T, *history) {},
 			func(p *config.Program) { p.Log.MaxSize, p.Groups = 5, []string{"g"} },
-			func(t *testing.T, h *history, in *instance) {
+			func(t *testing.T, h *history, in instanceView) {
 				if all, err := h.sup.Status([]string{"g"}); err != nil || len(all) != 1 {
 					t.Errorf("the group is %v, %v", all, err)
 				}
@@ -223,11 +223,11 @@ func TestAppliedLive(t *testing.T) {
 		h.mainOf("web").End(exitThree)
 		h.v.RunFor(time.Second)
 	}
-	becomesReady := func(t *testing.T, h *history, in *instance) {
-		h.kernel.SocketOf(in.run.invocationID).WriteNewline()
+	becomesReady := func(t *testing.T, h *history, in instanceView) {
+		h.kernel.SocketOf(in.run().id()).WriteNewline()
 		h.v.RunFor(time.Second)
-		if in.machine.State() != fsm.Running {
-			t.Errorf("%v: %s, want running: it reported readiness", in.machine.State(), in.reason())
+		if in.state() != fsm.Running {
+			t.Errorf("%v: %s, want running: it reported readiness", in.state(), in.reason())
 		}
 	}
 	scheduled := func(p *config.Program) {
@@ -237,22 +237,22 @@ func TestAppliedLive(t *testing.T) {
 	onDescriptor := func(p *config.Program) { p.Ready = &config.Ready{FD: 3, Interval: time.Second, Timeout: time.Second} }
 	tests = append(tests, []test{
 		{"schedule removed while it waits for it", scheduled, func(*testing.T, *history) {}, unscheduled,
-			func(t *testing.T, h *history, in *instance) {
+			func(t *testing.T, h *history, in instanceView) {
 				h.v.RunFor(time.Hour)
-				if in.machine.State() != fsm.Stopped || h.kernel.MainsStarted("web") > 0 {
-					t.Errorf("%v: %s, after %d runs; want it stopped, and never run", in.machine.State(), in.reason(), h.kernel.MainsStarted("web"))
+				if in.state() != fsm.Stopped || h.kernel.MainsStarted("web") > 0 {
+					t.Errorf("%v: %s, after %d runs; want it stopped, and never run", in.state(), in.reason(), h.kernel.MainsStarted("web"))
 				}
 				h.changeProgram(scheduled)
 				if !in.awaitsSchedule() {
-					t.Errorf("%v: %s, want it waiting for its new schedule", in.machine.State(), in.reason())
+					t.Errorf("%v: %s, want it waiting for its new schedule", in.state(), in.reason())
 				}
 			}},
 		{"schedule removed during a run", scheduled, func(_ *testing.T, h *history) { h.v.RunFor(5 * time.Minute) }, unscheduled,
-			func(t *testing.T, h *history, in *instance) {
+			func(t *testing.T, h *history, in instanceView) {
 				h.mainOf("web").End(exitZero)
 				h.v.RunFor(time.Hour)
-				if in.machine.State() != fsm.Exited || h.kernel.MainsStarted("web") != 1 {
-					t.Errorf("%v: %s, after %d runs; want it exited, after one", in.machine.State(), in.reason(), h.kernel.MainsStarted("web"))
+				if in.state() != fsm.Exited || h.kernel.MainsStarted("web") != 1 {
+					t.Errorf("%v: %s, after %d runs; want it exited, after one", in.state(), in.reason(), h.kernel.MainsStarted("web"))
 				}
 			}},
 		{"health, before readiness on its descriptor", onDescriptor, awaiting,
@@ -272,16 +272,16 @@ func TestAppliedLive(t *testing.T) {
 			})
 			h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{program}})
 			h.v.RunFor(time.Second)
-			in := h.sup.registry.byName["web"]
-			if in.run != nil {
+			in := inspect(h.sup).instance("web")
+			if in.run().exists() {
 				h.mainOf("web").IgnoresStop = true
 			}
 			tt.bring(t, h)
-			run := in.run
+			run := in.run()
 			if c := h.changeProgram(tt.alter); c.Kind != config.AppliedLive {
 				t.Fatalf("the change is %s: %v", c.Kind, c.Keys)
 			}
-			if run != nil && in.run != run {
+			if run.exists() && in.run() != run {
 				t.Error("it got a new run at once")
 			}
 			tt.check(t, h, in)
@@ -297,18 +297,18 @@ func untilInHook(t *testing.T, h *history) {
 	h.kernel.Mix.HookTime = time.Hour
 	h.mainOf("web").End(exitThree)
 	h.v.RunFor(10 * time.Millisecond)
-	if in := h.sup.registry.byName["web"]; in.machine.State() != fsm.TearingDown || in.run.hook == nil {
-		t.Fatalf("web is %v, want it in its hook", in.machine.State().Name())
+	if in := inspect(h.sup).instance("web"); in.state() != fsm.TearingDown || !in.run().hook().exists() {
+		t.Fatalf("web is %v, want it in its hook", in.state().Name())
 	}
 	h.v.Root().After(time.Millisecond, func() { h.hookOf("web").End(exitZero) })
 }
 
 // failedForGood returns a check that the program is not retried, and that its reason says so.
-func failedForGood(says string) func(*testing.T, *history, *instance) {
-	return func(t *testing.T, h *history, in *instance) {
+func failedForGood(says string) func(*testing.T, *history, instanceView) {
+	return func(t *testing.T, h *history, in instanceView) {
 		h.v.RunFor(time.Second)
-		if in.machine.State() != fsm.Failed || in.restartTimer != nil || !strings.Contains(in.reason(), says) {
-			t.Errorf("%v, retry pending: %v: %s; want failed for good: %s", in.machine.State(), in.restartTimer != nil, in.reason(), says)
+		if in.state() != fsm.Failed || in.retryPending() || !strings.Contains(in.reason(), says) {
+			t.Errorf("%v, retry pending: %v: %s; want failed for good: %s", in.state(), in.retryPending(), in.reason(), says)
 		}
 	}
 }
@@ -321,14 +321,14 @@ func TestReloadRetiresBeforeItStarts(t *testing.T) {
 	}
 	app := programNamed("app", func(p *config.Program) { p.Requires = []string{"db"} })
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{db(1)}})
-	h.sup.reloads.compareAndApply(&config.Config{Programs: []*config.Program{app, db(2)}})
-	in := h.sup.registry.byName["app"]
-	if in.machine.State() != fsm.Waiting {
-		t.Errorf("app is %v right after the reload, want waiting", in.machine.State())
+	inspect(h.sup).activate(&config.Config{Programs: []*config.Program{app, db(2)}})
+	in := inspect(h.sup).instance("app")
+	if in.state() != fsm.Waiting {
+		t.Errorf("app is %v right after the reload, want waiting", in.state())
 	}
 	h.v.RunFor(time.Minute)
-	if in.machine.State() != fsm.Running || h.err != nil {
-		t.Errorf("app is %v in the end, %v", in.machine.State(), h.err)
+	if in.state() != fsm.Running || h.err != nil {
+		t.Errorf("app is %v in the end, %v", in.state(), h.err)
 	}
 }
 
@@ -372,8 +372,8 @@ func TestReloadHangs(t *testing.T) {
 	over()
 	reload("the last")
 	over()
-	if err, ok := results["the last"]; !ok || err != nil || h.sup.registry.byName["db"] == nil {
-		t.Errorf("the last got %v, %v; db is %v", err, ok, h.sup.registry.byName["db"])
+	if err, ok := results["the last"]; !ok || err != nil || !inspect(h.sup).instance("db").exists() {
+		t.Errorf("the last got %v, %v; db is %v", err, ok, inspect(h.sup).instance("db").exists())
 	}
 }
 
@@ -407,12 +407,12 @@ func TestReloadWithoutChange(t *testing.T) {
 	web := programNamed("web", nil)
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{web}})
 	h.v.RunFor(time.Minute)
-	before, run, number := len(h.journal.queue), h.sup.registry.byName["web"].run, h.sup.config.number
+	before, run, number := len(h.journal.queue), inspect(h.sup).instance("web").run(), inspect(h.sup).configNumber()
 	turns := h.v.Turns()
 	same := *web
 	same.File, same.Line = "elsewhere.toml", 7
-	report := h.sup.reloads.compareAndApply(&config.Config{Path: "elsewhere.toml", Programs: []*config.Program{&same}})
-	if report.Differs() || len(h.journal.queue) != before || h.sup.registry.byName["web"].run != run || h.sup.config.number != number {
+	report := inspect(h.sup).activate(&config.Config{Path: "elsewhere.toml", Programs: []*config.Program{&same}})
+	if report.Differs() || len(h.journal.queue) != before || inspect(h.sup).instance("web").run() != run || inspect(h.sup).configNumber() != number {
 		t.Errorf("the reload has changed something: %+v, %d records queued", report, len(h.journal.queue)-before)
 	}
 	h.v.RunFor(time.Hour)
@@ -444,11 +444,12 @@ func TestChangedEnvFile(t *testing.T) {
 	}
 	h, _ := newFaultFree(1, loaded())
 	h.v.RunFor(time.Minute)
-	in := h.sup.registry.byName["web"]
-	first := h.sup.config.active
-	in.run.envSum, _ = first.EnvFileSum(in.program)
+	in := inspect(h.sup).instance("web")
+	first := inspect(h.sup).config()
+	sum, _ := first.EnvFileSum(in.program())
+	in.run().setEnvSum(sum)
 	kinds := func(next *config.Config) (kinds []config.ChangeKind) {
-		diff := config.Compare(h.sup.config.active, next)
+		diff := config.Compare(inspect(h.sup).config(), next)
 		h.sup.reloads.addOutdated(&diff, next)
 		for _, c := range diff.Programs {
 			kinds = append(kinds, c.Kind)
@@ -464,15 +465,16 @@ func TestChangedEnvFile(t *testing.T) {
 	if got, want := kinds(next), []config.ChangeKind{config.Unchanged, config.RestartNeeded}; !slices.Equal(got, want) {
 		t.Errorf("other variables: %v, want %v", got, want)
 	}
-	diff := config.Compare(h.sup.config.active, next)
+	diff := config.Compare(inspect(h.sup).config(), next)
 	h.sup.reloads.addOutdated(&diff, next)
-	run := in.run
-	h.sup.reloads.applyWithExitPolicy(next, diff)
+	run := in.run()
+	inspect(h.sup).apply(next, diff)
 	h.v.RunFor(time.Minute)
-	if in.run == run {
+	if in.run() == run {
 		t.Error("it was not restarted")
 	}
-	in.run.envSum, _ = next.EnvFileSum(in.program)
+	sum, _ = next.EnvFileSum(in.program())
+	in.run().setEnvSum(sum)
 	if got := kinds(loaded()); !slices.Equal(got, unchanged) {
 		t.Errorf("after the restart: %v", got)
 	}
@@ -510,14 +512,14 @@ func BenchmarkReload(b *testing.B) {
 		n++
 		write(fmt.Sprint("other ", n))
 		b.StartTimer()
-		next, err := config.LoadAfter(path, h.sup.config.active, func(string) {})
+		next, err := config.LoadAfter(path, inspect(h.sup).config(), func(string) {})
 		if err != nil {
 			b.Fatal(err)
 		}
-		diff := config.Compare(h.sup.config.active, next)
+		diff := config.Compare(inspect(h.sup).config(), next)
 		began := time.Now()
 		h.sup.reloads.addOutdated(&diff, next)
-		report := h.sup.reloads.applyWithExitPolicy(next, diff)
+		report := inspect(h.sup).apply(next, diff)
 		onLoop += time.Since(began)
 		next.Archive() // the journal does that elsewhere
 		if got := report.Names(config.RestartNeeded); len(got) != 1 {

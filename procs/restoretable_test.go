@@ -81,8 +81,8 @@ func TestProcessOfAddedProgramIsAdopted(t *testing.T) {
 		snapshot.StartKey("web", 1): json.RawMessage(`{"run":"a","config":2,"process":{"pid":2,"start":1}}`),
 	}})
 	h.v.RunFor(time.Minute)
-	if in := h.sup.registry.byName["web"]; in.machine.State() != fsm.Running || in.pid() != 2 {
-		t.Errorf("web is %v with pid %d, want running with pid 2, as before", in.machine.State(), in.pid())
+	if in := inspect(h.sup).instance("web"); in.state() != fsm.Running || in.pid() != 2 {
+		t.Errorf("web is %v with pid %d, want running with pid 2, as before", in.state(), in.pid())
 	}
 }
 
@@ -103,20 +103,20 @@ func TestRecoveredRunKeepsLogAndLimits(t *testing.T) {
 	h.sup = New(h.options())
 	h.sup.Start(func() {})
 	h.v.RunFor(61 * time.Minute)
-	h.sup.reloads.compareAndApply(&config.Config{Programs: []*config.Program{scheduled("/new.log", config.LogJSON, 3)}})
+	inspect(h.sup).activate(&config.Config{Programs: []*config.Program{scheduled("/new.log", config.LogJSON, 3)}})
 	h.v.RunFor(time.Second)
-	if in := h.sup.registry.byName["web"]; in.run == nil || in.run.program == in.program {
-		t.Fatalf("web is %v, want running by its first definition", in.machine.State())
+	if in := inspect(h.sup).instance("web"); !in.run().exists() || in.run().program() == in.program() {
+		t.Fatalf("web is %v, want running by its first definition", in.state())
 	}
 	state, _ := h.journal.end()
 	values := h.journal.values
-	h.sup.scope.Close()
+	inspect(h.sup).kill()
 	h.kernel.KillSupervisor()
 	h.journal = newSimJournal(h, 0)
 	h.journal.values = values
 	h.configs = h.configs[:len(h.configs):len(h.configs)]
 	kernel := h.adoptFrom(t, state)
-	if path := h.sup.registry.byName["web"].collector.Path(); path != "/old.log" {
+	if path := inspect(h.sup).instance("web").logPath(); path != "/old.log" {
 		t.Errorf("its log is %s, want /old.log", path)
 	}
 	if tasks := *kernel.all[0].Program.Limits.Tasks; tasks != 500 {
@@ -142,8 +142,8 @@ func TestStartInNoConfiguration(t *testing.T) {
 				snapshot.InstanceKey("web"): json.RawMessage(record),
 			}})
 			h.v.RunFor(time.Minute)
-			if in := h.sup.registry.byName["web"]; in != nil || h.kernel.MainsStarted("web") != 0 || h.err != nil {
-				t.Errorf("web exists: %v, started %d times, %v; want it removed", in != nil, h.kernel.MainsStarted("web"), h.err)
+			if in := inspect(h.sup).instance("web"); in.exists() || h.kernel.MainsStarted("web") != 0 || h.err != nil {
+				t.Errorf("web exists: %v, started %d times, %v; want it removed", in.exists(), h.kernel.MainsStarted("web"), h.err)
 			}
 		})
 	}
@@ -164,8 +164,8 @@ func TestProgramInNoConfigurationIsRetired(t *testing.T) {
 		snapshot.InstanceKey("web"): json.RawMessage(`{"config":2,"state":"running","outcome":"retry","desired":{"up":true},"run":{"id":"a","main":{"pid":2,"start":1}}}`),
 	}})
 	h.v.RunFor(time.Minute)
-	if in := h.sup.registry.byName["web"]; in != nil {
-		t.Errorf("web is %s, want it removed: the active configuration does not have it", in.machine.State().Name())
+	if in := inspect(h.sup).instance("web"); in.exists() {
+		t.Errorf("web is %s, want it removed: the active configuration does not have it", in.state().Name())
 	}
 }
 
@@ -179,16 +179,16 @@ func (zeros) Uint64() uint64 { return 0 }
 func TestConfigurationIsKeptWhileJournalIsFull(t *testing.T) {
 	h, _ := newRunning(programNamed("web", nil), false)
 	h.journal.full = rand.New(zeros{})
-	h.sup.reloads.compareAndApply(&config.Config{Programs: []*config.Program{programNamed("db", nil)}})
+	inspect(h.sup).activate(&config.Config{Programs: []*config.Program{programNamed("db", nil)}})
 	h.v.RunFor(10 * time.Second)
-	if h.sup.config.before == 0 {
+	if inspect(h.sup).previousConfig() == 0 {
 		t.Error("the previous configuration is dropped while nothing can be written")
 	}
 	h.journal.full = nil
 	h.v.RunFor(10 * time.Second)
-	if h.sup.config.before != 0 || h.journal.values[snapshot.ConfigKey(1)] != nil || h.journal.values[snapshot.ConfigKey(2)] == nil {
+	if inspect(h.sup).previousConfig() != 0 || h.journal.values[snapshot.ConfigKey(1)] != nil || h.journal.values[snapshot.ConfigKey(2)] == nil {
 		t.Errorf("the previous configuration is %d, the journal has %v; want only the newest",
-			h.sup.config.before, sortedKeys(h.journal.values))
+			inspect(h.sup).previousConfig(), sortedKeys(h.journal.values))
 	}
 }
 
@@ -207,8 +207,8 @@ func TestUnrecordedProcessIsAdopted(t *testing.T) {
 				snapshot.InstanceKey("web"): json.RawMessage(`{"config":1,"state":"failed","outcome":"failed","desired":{"up":true}}`),
 			}})
 			h.v.RunFor(time.Minute)
-			if in := h.sup.registry.byName["web"]; in.machine.State() != fsm.Running || in.pid() != 2 || h.err != nil {
-				t.Errorf("web is %s with pid %d, %v; want it running with pid 2", in.machine.State().Name(), in.pid(), h.err)
+			if in := inspect(h.sup).instance("web"); in.state() != fsm.Running || in.pid() != 2 || h.err != nil {
+				t.Errorf("web is %s with pid %d, %v; want it running with pid 2", in.state().Name(), in.pid(), h.err)
 			}
 		})
 	}
@@ -244,8 +244,8 @@ func TestLostActor(t *testing.T) {
 				values[key] = json.RawMessage(record)
 			}
 			h.adoptFrom(t, &journal.State{Existed: true, MissingBytes: 1, Values: values})
-			in := h.sup.registry.byName["web"]
-			if m := &in.machine; m.StateReason() != tt.want || m.StartReason() != runs || m.Desired().By != fsm.By(fsm.ActorOther) || in.pid() != 2 {
+			in := inspect(h.sup).instance("web")
+			if m := in.machine(); m.StateReason() != tt.want || m.StartReason() != runs || m.Desired().By != fsm.By(fsm.ActorOther) || in.pid() != 2 {
 				t.Errorf("pid %d: %q, %q, by %q; want pid 2, %q, %q, by an unknown actor", in.pid(), m.StateReason(), m.StartReason(), m.Desired().By, tt.want, runs)
 			}
 		})

@@ -14,8 +14,8 @@ func TestRestartRolling(t *testing.T) {
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{web, programNamed("zero", func(p *config.Program) { p.Replicas = 0 })}})
 	h.v.RunFor(time.Minute)
 	before := map[string]string{}
-	for _, in := range h.sup.registry.instances {
-		before[in.name] = in.run.invocationID
+	for in := range inspect(h.sup).instances() {
+		before[in.name()] = in.run().id()
 	}
 	roll := func(names ...string) (all []CommandResult) {
 		t.Helper()
@@ -29,8 +29,8 @@ func TestRestartRolling(t *testing.T) {
 			}
 			h.v.RunFor(time.Millisecond)
 			down := 0
-			for _, in := range h.sup.registry.instances {
-				if in.machine.State() != fsm.Running {
+			for in := range inspect(h.sup).instances() {
+				if in.state() != fsm.Running {
 					down++
 				}
 			}
@@ -46,8 +46,8 @@ func TestRestartRolling(t *testing.T) {
 		t.Errorf("outcomes %+v, want that zero has no instances, and three more", all)
 	}
 	for _, o := range all[1:] {
-		if in := h.sup.registry.byName[o.Name]; !o.OK || in.machine.State() != fsm.Running || in.run.invocationID == before[o.Name] {
-			t.Errorf("%+v: run %s, %s before", o, in.run.invocationID, before[o.Name])
+		if in := inspect(h.sup).instance(o.Name); !o.OK || in.state() != fsm.Running || in.run().id() == before[o.Name] {
+			t.Errorf("%+v: run %s, %s before", o, in.run().id(), before[o.Name])
 		}
 	}
 	if _, err := h.sup.RestartRolling([]string{"unknown"}, nil); err == nil {

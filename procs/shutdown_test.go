@@ -13,13 +13,13 @@ func TestShutdownOfMany(t *testing.T) {
 	v, s := quickSupervisor(graphConfig(programs, func(int, int) []int { return nil }))
 	ended := false
 	s.Start(func() { ended = true })
-	for s.registry.counts[fsm.Running] < programs {
+	for inspect(s).inState(fsm.Running) < programs {
 		v.RunFor(1)
 	}
 	s.Shutdown("a test")
 	for requested := maxStopBatch; requested < programs; requested += maxStopBatch {
-		if s.registry.counts[fsm.Stopping] != requested || s.registry.counts[fsm.Stopped] > 0 {
-			t.Fatalf("%d stop and %d have stopped, want %d and none", s.registry.counts[fsm.Stopping], s.registry.counts[fsm.Stopped], requested)
+		if inspect(s).inState(fsm.Stopping) != requested || inspect(s).inState(fsm.Stopped) > 0 {
+			t.Fatalf("%d stop and %d have stopped, want %d and none", inspect(s).inState(fsm.Stopping), inspect(s).inState(fsm.Stopped), requested)
 		}
 		posted := false
 		s.scope.Post(func() { posted = true })
@@ -34,5 +34,5 @@ func TestShutdownOfMany(t *testing.T) {
 		}
 		v.RunFor(1)
 	}
-	t.Errorf("superd has not ended: %d have stopped", s.registry.counts[fsm.Stopped])
+	t.Errorf("superd has not ended: %d have stopped", inspect(s).inState(fsm.Stopped))
 }

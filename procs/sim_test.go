@@ -63,7 +63,7 @@ type history struct {
 	pending         int        // commands without a result yet
 	rules           *fsm.Table // with a planted defect; nil without one
 	// Definitions whose place a defective one has in the machine
-	altered        map[*instance]*config.Program
+	altered        map[instanceView]*config.Program
 	slicedShutdown bool // whether a shutdown stops one instance a turn
 	err            error
 	steps          int
@@ -89,7 +89,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		lastCommand:    map[string]int{},
 		defect:         d,
 		trace:          trace,
-		altered:        map[*instance]*config.Program{},
+		altered:        map[instanceView]*config.Program{},
 		slicedShutdown: seed%2 == 0,
 		mixedKillMode:  seed%8 == 1,
 	}
@@ -145,11 +145,11 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	h.kernel.Keeper = h.chance(0.5)
 	h.checksMayHang, h.commandsMayFail = h.kernel.Mix.CheckHangs > 0, h.kernel.Mix.AffectsCommands()
 	h.kernel.IsRunning = func(instance string) bool {
-		in := h.sup.registry.byName[instance]
-		return in != nil && in.machine.State() == fsm.Running
+		in := inspect(h.sup).instance(instance)
+		return in.exists() && in.state() == fsm.Running
 	}
 	h.kernel.ReportExit = func(e host.StoredExit) {
-		if !h.sup.scope.Closed() {
+		if !inspect(h.sup).killed() {
 			h.sup.OnStoredExit(e)
 		}
 	}
@@ -164,7 +164,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		h.journal.full = rand.New(rand.NewPCG(seed, 8))
 	}
 	if d.onUnkillable != nil {
-		h.kernel.OnWaitsIn = func(instance string) { d.onUnkillable(h, instance) }
+		h.kernel.OnWaitsIn = func(instance string) { d.onUnkillable(inspect(h.sup).instance(instance)) }
 	}
 	conf := &config.Config{}
 	conf.Superd.ExitWhen = h.drawExitWhen()
@@ -293,13 +293,13 @@ func (h *history) run() (err error) {
 			err = h.err
 		}
 	}()
-	for _, p := range h.sup.config.active.Programs {
+	for _, p := range inspect(h.sup).config().Programs {
 		for _, name := range p.Instances() {
 			h.models[name] = &model{wantUp: p.Autostart}
 		}
 	}
 	if h.defect.beforeStart != nil {
-		for _, in := range h.sup.registry.instances {
+		for in := range inspect(h.sup).instances() {
 			h.defect.beforeStart(in)
 		}
 	}
@@ -364,7 +364,7 @@ func (h *history) run() (err error) {
 // changePending reports whether a start, a teardown or the report of an exit is under way.
 func (h *history) changePending() bool {
 	justEnded := func(z *hosttest.Process) bool { return h.v.Now()-h.kernel.EndedAt(z.Pid) < time.Second }
-	return h.sup.registry.counts[fsm.Spawning]+h.sup.registry.counts[fsm.TearingDown]+h.kernel.Forks() > 0 || slices.ContainsFunc(h.kernel.Zombies(), justEnded)
+	return inspect(h.sup).inState(fsm.Spawning)+inspect(h.sup).inState(fsm.TearingDown)+h.kernel.Forks() > 0 || slices.ContainsFunc(h.kernel.Zombies(), justEnded)
 }
 
 // runUntilHookEnds runs the history until a hook has ended, but at most 10 seconds. superd does not
@@ -382,7 +382,7 @@ func (h *history) runUntilHookEnds() {
 func (h *history) runUntilStarting() {
 	late := false
 	h.v.Root().After(time.Minute, func() { late = true })
-	for !late && h.sup.registry.counts[fsm.Starting] == 0 && h.err == nil && h.v.Step() {
+	for !late && inspect(h.sup).inState(fsm.Starting) == 0 && h.err == nil && h.v.Step() {
 		h.steps++
 		h.check()
 	}

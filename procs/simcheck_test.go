@@ -17,12 +17,12 @@ type model struct {
 	wantUp bool
 	since  time.Duration // time of the last change of wantUp
 
-	in       *instance // observed instance; another one resets the model
-	state    fsm.State // state after the turn before
+	in       instanceView // observed instance; another one resets the model
+	state    fsm.State    // state after the turn before
 	stateAt  time.Duration
-	run      *run
-	endedRun *run   // last run whose end was observed
-	lastRun  string // invocation id of the last run; empty: unknown
+	run      runView
+	endedRun runView // last run whose end was observed
+	lastRun  string  // invocation id of the last run; empty: unknown
 	// Invocation id of a run that must be followed by another one, whatever its outcome
 	outdatedRun string
 	// Whether the operator requested that restart, so that a stop cancels it
@@ -42,9 +42,9 @@ type model struct {
 	excusedAt       time.Duration // when excused was last true
 	reportJustified bool          // whether a report as unkillable, if any, is true
 	justifiedAt     time.Duration // when reportJustified was last true
-	killing         *teardown     // teardown that has reached SIGKILL
+	killing         teardownView  // teardown that has reached SIGKILL
 	killAt          time.Duration // when the teardown began SIGKILL
-	hook            *hookRun      // hook under way
+	hook            hookView      // hook under way
 	hookAt          int
 	hookDue         time.Duration // of its last hook
 	hookBegan       time.Duration // when the current hook began
@@ -63,14 +63,14 @@ func (h *history) check() {
 	h.observeShutdown()
 	h.graph.refresh(h)
 	h.graph.checked = true
-	for i := 0; i < len(h.sup.registry.instances); i++ {
-		in := h.sup.registry.instances[i]
+	for i := 0; i < inspect(h.sup).count(); i++ {
+		in := inspect(h.sup).at(i)
 		if i == len(h.observed) {
 			h.observed = append(h.observed, observedInstance{})
 		}
 		w := &h.observed[i]
 		if w.in != in {
-			*w = observedInstance{in: in, model: h.models[in.name], processes: h.kernel.CountOf(in.name)}
+			*w = observedInstance{in: in, model: h.models[in.name()], processes: h.kernel.CountOf(in.name())}
 		}
 		if w.graph != h.graph.number {
 			w.graph = h.graph.number
@@ -94,72 +94,67 @@ func (h *history) check() {
 // An observedInstance is an instance with its model and counts, cached to save look-ups in each
 // turn.
 type observedInstance struct {
-	in        *instance
+	in        instanceView
 	model     *model
 	processes *hosttest.ProcessCount
 
 	graph           int // number of the graph from which the two below come
-	requires, after [][]*instance
+	requires, after [][]instanceView
 }
 
-func (h *history) checkState(in *instance, w *observedInstance) {
+func (h *history) checkState(in instanceView, w *observedInstance) {
 	h.checkMain(in)
-	m := &in.machine
-	process := in.run != nil && in.run.process != nil
+	m := in.machine()
+	process := in.run().hasProcess()
 	main, others := w.processes.Main, w.processes.Others
 	switch m.State() {
 	case fsm.Starting, fsm.Running, fsm.StopPending, fsm.Stopping, fsm.Killing:
 		if !process {
-			h.fail("%s is %s without a process", in.name, m.State())
+			h.fail("%s is %s without a process", in.name(), m.State())
 		}
 	case fsm.Spawning, fsm.TearingDown:
-		if in.run == nil {
-			h.fail("%s is %s without a run", in.name, m.State())
+		if !in.run().exists() {
+			h.fail("%s is %s without a run", in.name(), m.State())
 		} else {
-			h.checkHung(in.run)
+			h.checkHung(in.name(), in.run())
 		}
 	default:
-		if in.run != nil || main > 0 {
-			h.fail("%s is %s with a run", in.name, m.State())
+		if in.run().exists() || main > 0 {
+			h.fail("%s is %s with a run", in.name(), m.State())
 		}
-		if others > 0 && !h.kernel.Spares(in.name) {
-			h.fail("%s is %s while %d of its processes are alive", in.name, m.State(), others)
+		if others > 0 && !h.kernel.Spares(in.name()) {
+			h.fail("%s is %s while %d of its processes are alive", in.name(), m.State(), others)
 		}
 	}
-	if (m.State() == fsm.Backoff) != (in.restartTimer != nil) && m.State() != fsm.Failed {
-		h.fail("%s is %s, restart pending: %v", in.name, m.State(), in.restartTimer != nil)
+	if (m.State() == fsm.Backoff) != (in.retryPending()) && m.State() != fsm.Failed {
+		h.fail("%s is %s, restart pending: %v", in.name(), m.State(), in.retryPending())
 	}
-	if in.membership.Leaves() {
+	if in.leaves() {
 		return
 	}
 	h.checkSlowRetry(in)
 	model := w.model
-	pending := h.stopNotRequested(in)
+	pending := in.awaitsStop()
 	if m.Desired().Up && !model.wantUp && !pending {
 		h.allowStartForDependent(in)
 	}
 	if m.Desired().Up != model.wantUp && !pending {
-		h.fail("%s: wanted up = %v, want %v", in.name, m.Desired().Up, model.wantUp)
+		h.fail("%s: wanted up = %v, want %v", in.name(), m.Desired().Up, model.wantUp)
 	}
 	h.checkBound(in, model)
 }
 
-// stopNotRequested reports whether a shutdown under way has not requested the instance to stop yet.
-func (h *history) stopNotRequested(in *instance) bool {
-	return h.sup.shutdown.requestingStops() && slices.Contains(h.sup.shutdown.stopQueue, in)
-}
-
 // checkSlowRetry checks that a failed instance is retried exactly if the active configuration says
 // so.
-func (h *history) checkSlowRetry(in *instance) {
-	if in.machine.State() != fsm.Failed {
+func (h *history) checkSlowRetry(in instanceView) {
+	if in.state() != fsm.Failed {
 		return
 	}
-	limit := in.program.StartLimit
-	slowly := in.program.Restart != config.RestartNever && limit.Failures > 0 && limit.RetryAfter > 0
-	finally := in.program.Restart == config.RestartNever || limit.Failures > 0 && limit.RetryAfter == 0
-	if retry := in.restartTimer != nil; retry && !slowly || !retry && !finally {
-		h.fail("%s is failed, retry pending: %v: restart %v, %+v: %s", in.name, retry, in.program.Restart, limit, in.reason())
+	limit := in.program().StartLimit
+	slowly := in.program().Restart != config.RestartNever && limit.Failures > 0 && limit.RetryAfter > 0
+	finally := in.program().Restart == config.RestartNever || limit.Failures > 0 && limit.RetryAfter == 0
+	if retry := in.retryPending(); retry && !slowly || !retry && !finally {
+		h.fail("%s is failed, retry pending: %v: restart %v, %+v: %s", in.name(), retry, in.program().Restart, limit, in.reason())
 	}
 }
 
@@ -170,40 +165,40 @@ const (
 
 // checkBound checks that a stop ends in bounded time: hooks, stop time-out, teardown, hooks again.
 // If a process is unkillable, the bound applies to the report of that.
-func (h *history) checkBound(in *instance, model *model) {
-	m, now := &in.machine, h.v.Now()
+func (h *history) checkBound(in instanceView, model *model) {
+	m, now := in.machine(), h.v.Now()
 	if m.Desired().Up || m.State().AtRest() {
 		return
 	}
-	stop := in.program.StopTimeout
+	stop := in.program().StopTimeout
 	bound := time.Duration(0)
-	if r := in.run; r != nil {
-		stop = max(stop, r.program.StopTimeout)
-		hooks := len(r.program.PostStop)
-		if r.hook != nil {
+	if r := in.run(); r.exists() {
+		stop = max(stop, r.program().StopTimeout)
+		hooks := len(r.program().PostStop)
+		if r.hook().exists() {
 			hooks = max(hooks, 1) // of a definition that was never written
-			model.hookDue = max(model.hookDue, r.hook.due)
+			model.hookDue = max(model.hookDue, r.hook().due())
 		}
 		// Hooks may have begun with another time-out
 		bound = min(max(model.hookDue-max(model.since, model.excusedAt), 0), maxTimeout)
-		bound += time.Duration(hooks)*(r.program.StartTimeout+host.KillPause+margin) + h.kernel.Mix.SlowSpawn + stop + host.KillPause
+		bound += time.Duration(hooks)*(r.program().StartTimeout+host.KillPause+margin) + h.kernel.Mix.SlowSpawn + stop + host.KillPause
 	}
 	bound += stop + host.KillPause + margin
 	if since := now - max(model.since, model.excusedAt, h.reloadedAt); since > bound {
-		h.fail("%s should be down for %v and is still %s", in.name, since, m.State().Name())
+		h.fail("%s should be down for %v and is still %s", in.name(), since, m.State().Name())
 	}
 }
 
 // observeExcuse records whether the instance waits for something that superd has reported, which
 // excuses a delay.
-func (h *history) observeExcuse(in *instance, model *model) {
-	if in.unkillable == "" {
+func (h *history) observeExcuse(in instanceView, model *model) {
+	if in.unkillable() == "" {
 		model.graph.turnsKillable++
 	} else {
 		model.graph.turnsKillable = 0
 	}
 	// A pending stop waits for other instances to end, each in bounded time.
-	excused := in.unkillable != "" || in.machine.State() == fsm.StopPending || in.run != nil && h.forking(in.run) || h.checkForking(in)
+	excused := in.unkillable() != "" || in.state() == fsm.StopPending || in.run().exists() && h.forking(in.run()) || h.checkForking(in)
 	if excused || model.excused {
 		model.excusedAt = h.v.Now()
 	}
@@ -226,74 +221,67 @@ func (h *history) checkOrphans() {
 }
 
 // checkHung checks that a child that hangs before its exec is killed after the start time-out.
-func (h *history) checkHung(r *run) {
+func (h *history) checkHung(name string, r runView) {
 	s := h.committed(r)
 	if s == nil || s.Hung == nil || s.Hung.Dying {
 		return
 	}
-	limit := r.program.StartTimeout
-	if r.hook != nil {
-		limit = r.hook.timeout
+	limit := r.program().StartTimeout
+	if r.hook().exists() {
+		limit = r.hook().timeout()
 	}
 	now := h.v.Now()
 	// A reload may have lowered the time-out
 	if now-max(s.CommittedAt, h.reloadedAt) > limit+host.KillPause+margin {
-		h.fail("%s: %d hangs before its exec for %v and is not killed", r.in.name, s.Hung.Pid, now-s.CommittedAt)
+		h.fail("%s: %d hangs before its exec for %v and is not killed", name, s.Hung.Pid, now-s.CommittedAt)
 	}
 }
 
 // forking reports whether the run waits for a spawn that is too late to cancel, within the time
 // allowed for that.
-func (h *history) forking(r *run) bool {
+func (h *history) forking(r runView) bool {
 	s := h.committed(r)
-	return s != nil && h.v.Now()-s.CommittedAt <= r.program.StartTimeout+host.KillPause+margin
+	return s != nil && h.v.Now()-s.CommittedAt <= r.program().StartTimeout+host.KillPause+margin
 }
 
 // checkForking is forking for an exec check.
-func (h *history) checkForking(in *instance) bool {
-	if in.execProbe == nil || in.execProbe.check == nil {
-		return false
-	}
-	s, ok := in.execProbe.check.pending.(*hosttest.PendingSpawn)
+func (h *history) checkForking(in instanceView) bool {
+	s, ok := in.probe().pending.(*hosttest.PendingSpawn)
 	return ok && s.Committed && h.v.Now()-s.CommittedAt <= 2*time.Second+host.KillPause+margin
 }
 
 // committed returns the spawn of the run that is too late to cancel; nil: none.
-func (h *history) committed(r *run) *hosttest.PendingSpawn {
-	pending := r.pending
-	if r.hook != nil {
-		pending = r.hook.pending
-	}
-	if s, ok := pending.(*hosttest.PendingSpawn); ok && s.Committed {
+func (h *history) committed(r runView) *hosttest.PendingSpawn {
+	if s, ok := r.spawn().(*hosttest.PendingSpawn); ok && s.Committed {
 		return s
 	}
 	return nil
 }
 
 // checkHook checks that a hook ends in bounded time, or is reported as unkillable.
-func (h *history) checkHook(in *instance, model *model) {
-	if in.run == nil || in.run.hook == nil {
-		model.hook = nil
+func (h *history) checkHook(in instanceView, model *model) {
+	hook := in.run().hook()
+	if !hook.exists() {
+		model.hook = hookView{}
 		return
 	}
-	hook := in.run.hook
-	if hook != model.hook || hook.at != model.hookAt {
-		model.hook, model.hookAt, model.hookBegan = hook, hook.at, h.v.Now()
+	if hook != model.hook || hook.number() != model.hookAt {
+		model.hook, model.hookAt, model.hookBegan = hook, hook.number(), h.v.Now()
 	}
 	from := max(model.hookBegan, model.excusedAt, h.reloadedAt)
 	// A hook that an earlier superd started keeps its time-out
-	if since := h.v.Now() - from; since > min(max(hook.timeout, hook.due-from), maxTimeout)+host.KillPause+margin {
-		h.fail("%s runs a hook for %v, time-out %v", in.name, since, hook.timeout)
+	if since := h.v.Now() - from; since > min(max(hook.timeout(), hook.due()-from), maxTimeout)+host.KillPause+margin {
+		h.fail("%s runs a hook for %v, time-out %v", in.name(), since, hook.timeout())
 	}
 }
 
 // checkUnkillable checks that superd reports processes as unkillable if, and only if, they are.
-func (h *history) checkUnkillable(in *instance, model *model) {
+func (h *history) checkUnkillable(in instanceView, model *model) {
 	now := h.v.Now()
-	justified := in.unkillable == "" || in.run != nil && h.committed(in.run) != nil || in.execProbe != nil && in.execProbe.check != nil && in.execProbe.check.pending != nil
+	justified := in.unkillable() == "" || in.run().exists() && h.committed(in.run()) != nil || in.probe().pending != nil
 	if !justified {
 		for p := range h.kernel.Processes() {
-			justified = justified || (p.Instance == in.name || p.Instance == in.name+host.ProbeSuffix) && p.Dying && !p.Zombie
+			justified = justified || (p.Instance == in.name() || p.Instance == in.name()+host.ProbeSuffix) && p.Dying && !p.Zombie
 		}
 	}
 	if justified || model.reportJustified {
@@ -301,58 +289,59 @@ func (h *history) checkUnkillable(in *instance, model *model) {
 	}
 	model.reportJustified = justified
 	if now-model.justifiedAt > margin {
-		h.fail("%s is reported as unkillable without such a process: %s", in.name, in.unkillable)
+		h.fail("%s is reported as unkillable without such a process: %s", in.name(), in.unkillable())
 	}
-	if in.run == nil || in.run.teardown == nil || !in.run.teardown.killing {
+	teardown := in.run().teardown()
+	if !teardown.exists() || !teardown.kills() {
 		return
 	}
-	if model.killing != in.run.teardown {
-		model.killing, model.killAt = in.run.teardown, now
+	if model.killing != teardown {
+		model.killing, model.killAt = teardown, now
 	}
-	for pid := range in.run.teardown.living {
+	for pid := range teardown.living() {
 		p := h.kernel.Process(pid)
 		if p == nil || !p.Dying || p.Zombie || now-max(p.DyingAt, model.killAt) <= host.KillPause+margin {
 			continue
 		}
-		if !strings.Contains(in.unkillable, fmt.Sprintf("process %d ", pid)) {
-			h.fail("%s: %d got SIGKILL %v ago, is alive and not reported: %q", in.name, pid, now-p.DyingAt, in.unkillable)
+		if !strings.Contains(in.unkillable(), fmt.Sprintf("process %d ", pid)) {
+			h.fail("%s: %d got SIGKILL %v ago, is alive and not reported: %q", in.name(), pid, now-p.DyingAt, in.unkillable())
 		}
 	}
 }
 
 // checkWaiters checks that each waiter is answered when its condition holds or can't hold any more.
-func (h *history) checkWaiters(in *instance) {
-	for _, w := range in.waiters {
-		switch state := in.machine.State(); {
-		case in.membership.Leaves() && w.op != OpStop: // waits for the replacement
-		case in.unkillable != "":
-			h.fail("%s is unkillable, and its %s is not answered: %s", in.name, w.op, in.unkillable)
+func (h *history) checkWaiters(in instanceView) {
+	for _, w := range in.waiters() {
+		switch state := in.state(); {
+		case in.leaves() && w.op != OpStop: // waits for the replacement
+		case in.unkillable() != "":
+			h.fail("%s is unkillable, and its %s is not answered: %s", in.name(), w.op, in.unkillable())
 		// It waits for its dependents to be down
-		case in.machine.RestartPending() && state == fsm.Waiting && len(h.dependents(in)) > 0:
+		case in.machine().RestartPending() && state == fsm.Waiting && len(h.dependents(in)) > 0:
 		// The stop may still come
-		case w.dependent && state == fsm.Running && (in.answerQueued || in.enqueued || in.mustEnd()):
-		case state.AtRest(), state == fsm.Running && !in.isOneShot(), in.awaitsSchedule() && !in.answerQueued && !in.enqueued && in.conflict == nil:
-			h.fail("%s is %s, and its %s is not answered", in.name, state, w.op)
+		case w.dependent && state == fsm.Running && (in.answerPending() || in.mustEnd()):
+		case state.AtRest(), state == fsm.Running && !in.isOneShot(), in.awaitsSchedule() && !in.answerPending() && !in.inConflict():
+			h.fail("%s is %s, and its %s is not answered", in.name(), state, w.op)
 		}
 	}
 }
 
 // checkRest checks what must hold long after the last fault.
 func (h *history) checkRest() {
-	for _, in := range h.sup.registry.instances {
-		if in.isOneShot() && in.machine.State() == fsm.Running || in.machine.State() == fsm.Waiting && in.isComing() {
-			h.pending -= len(in.waiters) // these wait for an end that does not come here
+	for in := range inspect(h.sup).instances() {
+		if in.isOneShot() && in.state() == fsm.Running || in.state() == fsm.Waiting && in.isComing() {
+			h.pending -= len(in.waiters()) // these wait for an end that does not come here
 		}
 	}
 	if h.pending > 0 {
 		h.fail("%d commands were never answered", h.pending)
 	}
-	if begun := h.sup.shutdown.begun; begun != h.ended {
+	if begun := inspect(h.sup).shutdownBegun(); begun != h.ended {
 		h.fail("shutdown: begun %v, complete %v", begun, h.ended)
 	}
-	for _, p := range h.sup.config.active.Programs {
+	for _, p := range inspect(h.sup).config().Programs {
 		for _, name := range h.instanceNames(p) {
-			if h.sup.registry.byName[name] == nil && !h.sup.shutdown.begun {
+			if !inspect(h.sup).instance(name).exists() && !inspect(h.sup).shutdownBegun() {
 				h.fail("%s is missing", name)
 			}
 		}
@@ -363,31 +352,31 @@ func (h *history) checkRest() {
 			living++
 		}
 	}
-	for _, in := range h.sup.registry.instances {
-		m, p := &in.machine, in.program
-		if definition := h.sup.config.active.Program(p.Name); definition != nil {
+	for in := range inspect(h.sup).instances() {
+		m, p := in.machine(), in.program()
+		if definition := inspect(h.sup).config().Program(p.Name); definition != nil {
 			p = definition // of the active configuration
 		}
-		main, others := h.kernel.CountLiving(in.name)
+		main, others := h.kernel.CountLiving(in.name())
 		mains += main
-		if definition := h.sup.config.active.Program(p.Name); in.run != nil && definition != nil && h.kernel.Definition(in.run.invocationID) != nil {
+		if definition := inspect(h.sup).config().Program(p.Name); in.run().exists() && definition != nil && h.kernel.Definition(in.run().id()) != nil {
 			// A program with a schedule continues its run; the next run has the new
 			// definition.
-			if c := config.CompareProgram(h.kernel.Definition(in.run.invocationID), definition); c.Restarts() && !definition.Scheduled() {
-				h.fail("%s runs with an older definition: %v", in.name, c.Keys)
+			if c := config.CompareProgram(h.kernel.Definition(in.run().id()), definition); c.Restarts() && !definition.Scheduled() {
+				h.fail("%s runs with an older definition: %v", in.name(), c.Keys)
 			}
 		}
 		limited := p.StartLimit.Failures > 0 && p.StartLimit.RetryAfter == 0
 		switch {
-		case in.membership.Leaves():
-			h.fail("%s was removed and still exists: %s", in.name, m.State())
+		case in.leaves():
+			h.fail("%s was removed and still exists: %s", in.name(), m.State())
 		// A shutdown ignores reloads
-		case !h.sup.shutdown.begun && !h.belongs(in):
-			h.fail("%s exists, beyond the replicas of its program", in.name)
+		case !inspect(h.sup).shutdownBegun() && !h.belongs(in):
+			h.fail("%s exists, beyond the replicas of its program", in.name())
 		case !m.Desired().Up && (main > 0 || !m.State().AtRest()):
-			h.fail("%s should be down: %s with %d processes", in.name, m.State(), main)
-		case !m.Desired().Up && others > 0 && !h.kernel.Spares(in.name):
-			h.fail("%s should be down: %d processes are left", in.name, others)
+			h.fail("%s should be down: %s with %d processes", in.name(), m.State(), main)
+		case !m.Desired().Up && others > 0 && !h.kernel.Spares(in.name()):
+			h.fail("%s should be down: %d processes are left", in.name(), others)
 		case !m.Desired().Up:
 		case m.State() == fsm.Waiting && h.mayWait(in):
 		case m.State() == fsm.Running && main == 1:
@@ -395,7 +384,7 @@ func (h *history) checkRest() {
 		case m.State() == fsm.Exited && p.Restart != config.RestartAlways:
 		case m.State() == fsm.Failed && (p.Restart == config.RestartNever || limited):
 		default:
-			h.fail("%s should be up: %s with %d processes, reason %q", in.name, m.State(), main, in.reason())
+			h.fail("%s should be up: %s with %d processes, reason %q", in.name(), m.State(), main, in.reason())
 		}
 	}
 	if zombies := h.kernel.Zombies(); len(zombies) > 0 {
@@ -405,8 +394,8 @@ func (h *history) checkRest() {
 		h.fail("%d processes were started, %d reaped, %d are alive", k.Started(), k.Reaped(), living)
 	}
 	checks := 0
-	for _, in := range h.sup.registry.instances {
-		if in.probing() && in.execProbe.check != nil && in.execProbe.check.process != nil {
+	for in := range inspect(h.sup).instances() {
+		if in.probe().busy && in.probe().process {
 			checks++
 		}
 	}
@@ -416,7 +405,7 @@ func (h *history) checkRest() {
 }
 
 // belongs reports whether the configuration has the instance.
-func (h *history) belongs(in *instance) bool {
-	p := h.sup.config.active.Program(in.program.Name)
-	return p != nil && slices.Contains(h.instanceNames(p), in.name)
+func (h *history) belongs(in instanceView) bool {
+	p := inspect(h.sup).config().Program(in.program().Name)
+	return p != nil && slices.Contains(h.instanceNames(p), in.name())
 }

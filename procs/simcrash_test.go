@@ -43,18 +43,17 @@ type beforeCrash struct {
 	removed       bool
 }
 
-func (in *instance) beforeCrash() beforeCrash {
-	m := beforeCrash{machine: in.machine, removed: in.membership.Leaves()}
-	if t := in.restartTimer; t != nil {
-		m.due = t.Due()
+// crashStateOf returns the present state of an instance.
+func crashStateOf(in instanceView) beforeCrash {
+	m := beforeCrash{machine: *in.machine(), removed: in.leaves()}
+	if in.retryPending() {
+		m.due = in.retryDue()
 	}
-	if r := in.run; r != nil {
-		m.stopDeadline, m.startDeadline = r.stopDeadline, r.startDeadline
-		if r.process != nil {
-			m.process = simProcessOf(r.process)
-		}
-		if r.hook != nil && r.hook.process != nil {
-			m.hook = simProcessOf(r.hook.process)
+	if r := in.run(); r.exists() {
+		m.stopDeadline, m.startDeadline = r.stopDeadline(), r.startDeadline()
+		m.process = simProcessOf(r.process())
+		if r.hook().exists() {
+			m.hook = simProcessOf(r.hook().process())
 		}
 	}
 	return m
@@ -62,9 +61,6 @@ func (in *instance) beforeCrash() beforeCrash {
 
 // simProcessOf returns the simulated process behind a process of superd; nil if there is none.
 func simProcessOf(p host.Process) *hosttest.Process {
-	if a, ok := p.(*adoptedProcess); ok {
-		p = a.Process
-	}
 	if h, ok := p.(*hosttest.Handle); ok {
 		return h.Process
 	}
@@ -78,17 +74,17 @@ func (h *history) crash() {
 	}
 	resumed := h.chance(0.7)
 	before := map[string]beforeCrash{}
-	for _, in := range h.sup.registry.instances {
-		before[in.name] = in.beforeCrash()
+	for in := range inspect(h.sup).instances() {
+		before[in.name()] = crashStateOf(in)
 		// The messages are read, though the journal is full and does not have their effects
-		if in.run != nil && h.journal.failedKeys[snapshot.InstanceKey(in.name)] {
-			h.kernel.SocketOf(in.run.invocationID).Lost = true
+		if in.run().exists() && h.journal.failedKeys[snapshot.InstanceKey(in.name())] {
+			h.kernel.SocketOf(in.run().id()).Lost = true
 		}
 	}
-	shuttingDown := h.sup.shutdown.begun
+	shuttingDown := inspect(h.sup).shutdownBegun()
 	state, pending := h.journal.end()
 	h.logf("--- superd is killed; its successor resumes: %v; not written: %v", resumed, sortedKeys(pending))
-	h.sup.scope.Close()
+	inspect(h.sup).kill()
 	h.kernel.KillSupervisor()
 	if n := h.v.OpenFDs(); n > 0 {
 		h.fail("%d descriptors are open after the scope of superd is closed", n)
@@ -145,34 +141,34 @@ func (h *history) crash() {
 		h.fail("adopt: %v", err)
 		return
 	}
-	reload := pending[snapshot.SuperdKey] && h.sup.config.before != 0
+	reload := pending[snapshot.SuperdKey] && inspect(h.sup).previousConfig() != 0
 	for key := range pending {
 		reload = reload || strings.HasPrefix(key, "config/") || strings.HasPrefix(key, snapshot.ScaleKey(""))
 	}
-	for _, in := range h.sup.registry.instances {
-		was, ok := before[in.name]
-		if r := in.run; r != nil && h.kernel.Main(r.invocationID) != nil {
-			h.kernel.Main(r.invocationID).Began = r.startedAt
+	for in := range inspect(h.sup).instances() {
+		was, ok := before[in.name()]
+		if r := in.run(); r.exists() && h.kernel.Main(r.id()) != nil {
+			h.kernel.Main(r.id()).Began = r.startedAt()
 		}
 		h.checkIdentity(in)
-		if ok && !pending[snapshot.InstanceKey(in.name)] && !reload {
+		if ok && !pending[snapshot.InstanceKey(in.name())] && !reload {
 			h.checkAdopted(in, was)
 		}
 	}
 	h.checkScales(reload)
-	inForce := h.sup.config.active
+	inForce := inspect(h.sup).config()
 	h.sup.Start(func() { h.ended = true })
 	h.adopting = false
-	if h.sup.config.active != inForce {
+	if inspect(h.sup).config() != inForce {
 		h.reloadedAt = h.v.Now()
 	}
-	if reload || h.sup.config.active != inForce {
+	if reload || inspect(h.sup).config() != inForce {
 		clear(h.scales)
-		for name, scaled := range h.sup.replicas.scales {
+		for name, scaled := range inspect(h.sup).scales() {
 			h.scales[name] = scaled.Replicas
 		}
 	}
-	h.resyncModels(before, pending, reload || shuttingDown || h.sup.config.active != inForce)
+	h.resyncModels(before, pending, reload || shuttingDown || inspect(h.sup).config() != inForce)
 	h.check()
 }
 
@@ -187,79 +183,76 @@ func (h *history) runWithoutSuperd(d time.Duration) {
 
 // checkScales checks that the operator's scales survive, if they were written.
 func (h *history) checkScales(lost bool) {
-	for name, scaled := range h.sup.replicas.scales {
+	for name, scaled := range inspect(h.sup).scales() {
 		if n, ok := h.scales[name]; !lost && (!ok || n != scaled.Replicas) {
 			h.fail("%s is scaled to %d, it was scaled to %d", name, scaled.Replicas, n)
 		}
 	}
 	for name := range h.scales {
-		if _, ok := h.sup.replicas.scales[name]; !ok && !lost {
+		if _, ok := inspect(h.sup).scales()[name]; !ok && !lost {
 			h.fail("the scale of %s is lost", name)
 		}
 	}
 }
 
 // checkIdentity checks that superd has adopted the right process, and no other one as a hook.
-func (h *history) checkIdentity(in *instance) {
-	r := in.run
-	if r == nil {
-		return
-	}
-	if r.hook != nil && r.hook.process != nil {
-		p := simProcessOf(r.hook.process)
-		if p != nil && (p.Run != r.invocationID || p.Role != hosttest.RolePreStart && p.Role != hosttest.RolePostStop) {
-			h.fail("%s has adopted %d of %s, which is not its hook", in.name, p.Pid, p.Instance)
+func (h *history) checkIdentity(in instanceView) {
+	r := in.run()
+	if hook := r.hook(); hook.exists() && hook.process() != nil {
+		p := simProcessOf(hook.process())
+		if p != nil && (p.Run != r.id() || p.Role != hosttest.RolePreStart && p.Role != hosttest.RolePostStop) {
+			h.fail("%s has adopted %d of %s, which is not its hook", in.name(), p.Pid, p.Instance)
 		}
 	}
-	if r.process == nil {
+	if !r.hasProcess() {
 		return
 	}
-	if p := simProcessOf(r.process); p != nil && (p.Instance != in.name || p.Run != r.invocationID || p.Role != hosttest.RoleMain) {
-		h.fail("%s has adopted %d of %s, which is not its main process", in.name, p.Pid, p.Instance)
+	if p := simProcessOf(r.process()); p != nil && (p.Instance != in.name() || p.Run != r.id() || p.Role != hosttest.RoleMain) {
+		h.fail("%s has adopted %d of %s, which is not its main process", in.name(), p.Pid, p.Instance)
 	}
 }
 
 // checkAdopted checks that an instance has the state that was written.
-func (h *history) checkAdopted(in *instance, was beforeCrash) {
-	is := in.beforeCrash()
+func (h *history) checkAdopted(in instanceView, was beforeCrash) {
+	is := crashStateOf(in)
 	if p := was.hook; p != nil && !p.Zombie && is.hook != p {
-		h.fail("%s: its hook %d is alive and not adopted", in.name, p.Pid)
+		h.fail("%s: its hook %d is alive and not adopted", in.name(), p.Pid)
 	}
 	a, b := was.machine, is.machine
-	if a.State() == fsm.Spawning || in.run != nil && in.run.hook != nil || a.State() == fsm.TearingDown {
+	if a.State() == fsm.Spawning || in.run().exists() && in.run().hook().exists() || a.State() == fsm.TearingDown {
 		if a.Desired().Up != b.Desired().Up {
-			h.fail("%s: wanted up = %v, it was %v", in.name, b.Desired().Up, a.Desired().Up)
+			h.fail("%s: wanted up = %v, it was %v", in.name(), b.Desired().Up, a.Desired().Up)
 		}
 		return // it may have changed at recovery
 	}
 	if is, was := recordedOf(in, &b), recordedOf(in, &a); is != was {
-		h.fail("%s is recovered as %s; it was %s", in.name, is, was)
+		h.fail("%s is recovered as %s; it was %s", in.name(), is, was)
 	}
 	if a.State() == fsm.Stopping && was.stopDeadline != is.stopDeadline && is.stopDeadline > h.v.Now() {
-		h.fail("%s: the stop time-out is over at %v, it should be at %v", in.name, is.stopDeadline, was.stopDeadline)
+		h.fail("%s: the stop time-out is over at %v, it should be at %v", in.name(), is.stopDeadline, was.stopDeadline)
 	}
 	if a.State() == fsm.Starting && was.startDeadline != is.startDeadline && is.startDeadline > h.v.Now()+2*time.Second {
-		h.fail("%s: the start time-out is over at %v, it should be at %v", in.name, is.startDeadline, was.startDeadline)
+		h.fail("%s: the start time-out is over at %v, it should be at %v", in.name(), is.startDeadline, was.startDeadline)
 	}
 	if was.due != is.due && is.due > h.v.Now() {
-		h.fail("%s: the next start is due at %v, it should be at %v", in.name, is.due, was.due)
+		h.fail("%s: the next start is due at %v, it should be at %v", in.name(), is.due, was.due)
 	}
 	if p := was.process; p != nil && !p.Zombie && is.process != p {
-		h.fail("%s: its process %d is alive and not adopted", in.name, p.Pid)
+		h.fail("%s: its process %d is alive and not adopted", in.name(), p.Pid)
 	}
 }
 
 // recordedOf returns the part of m that the journal has, apart from texts for people, as text.
-func recordedOf(in *instance, m *fsm.Machine) string {
+func recordedOf(in instanceView, m *fsm.Machine) string {
 	v := m.Snapshot()
 	v.StartReason, v.StateReason = fsm.SavedReason{}, fsm.SavedReason{}
 	v.Outcome, v.Delay, v.DesiredBeforeShutdown = "", 0, nil
-	v.RunPending = v.RunPending && in.program.Scheduled()
+	v.RunPending = v.RunPending && in.program().Scheduled()
 	text, err := json.Marshal(v)
 	if err != nil {
 		return err.Error()
 	}
-	if v.Outdated && !in.membership.Leaves() {
+	if v.Outdated && !in.leaves() {
 		return string(text) + ", outdated"
 	}
 	return string(text)
@@ -269,41 +262,41 @@ func recordedOf(in *instance, m *fsm.Machine) string {
 // unwritten change led to, so it takes that from the new superd.
 func (h *history) resyncModels(before map[string]beforeCrash, pending map[string]bool, all bool) {
 	p := &h.policy
-	if !h.sup.shutdown.begun {
+	if !inspect(h.sup).shutdownBegun() {
 		*p = policyModel{begun: p.begun}
 	}
 	p.restSince = 0
-	p.begun = p.begun && (h.sup.exitPolicy.anyStarted || !pending[snapshot.SuperdKey])
-	for _, in := range h.sup.registry.instances {
-		if h.models[in.name] == nil {
-			h.models[in.name] = &model{}
+	p.begun = p.begun && (inspect(h.sup).anyStarted() || !pending[snapshot.SuperdKey])
+	for in := range inspect(h.sup).instances() {
+		if h.models[in.name()] == nil {
+			h.models[in.name()] = &model{}
 		}
-		model := h.models[in.name]
-		_, known := before[in.name]
-		lost := all || pending[snapshot.InstanceKey(in.name)] || !known || in.membership.Leaves()
-		model.graph = graphModel{stoppedByOperator: in.desired().By.Is(fsm.ActorOperator) && !in.desired().Up, by: in.machine.Desired().By}
+		model := h.models[in.name()]
+		_, known := before[in.name()]
+		lost := all || pending[snapshot.InstanceKey(in.name())] || !known || in.leaves()
+		model.graph = graphModel{stoppedByOperator: in.finalTarget().By.Is(fsm.ActorOperator) && !in.finalTarget().Up, by: in.target().By}
 		if lost {
-			model.wantUp, model.since = in.desired().Up && !h.sup.shutdown.begun, h.v.Now()
-			model.retries, model.startLimitHit = in.machine.RestartAttempts(), in.machine.StartLimitHit()
-			model.failures = slices.Clone(in.machine.Failures())
-			model.outcomeUncertain = in.machine.State() == fsm.TearingDown
-			model.lastRun, model.outdatedRun, model.failed = "", "", in.machine.Snapshot().Failed
-			model.retrying = in.machine.State() == fsm.Failed && in.restartTimer != nil
-			model.state, model.stateAt = in.machine.State(), h.v.Now()
-			if model.exitStatus = in.exitStatus(); in.machine.State().AtRest() {
-				model.stateAt = in.sinceAt
+			model.wantUp, model.since = in.finalTarget().Up && !inspect(h.sup).shutdownBegun(), h.v.Now()
+			model.retries, model.startLimitHit = in.machine().RestartAttempts(), in.machine().StartLimitHit()
+			model.failures = slices.Clone(in.machine().Failures())
+			model.outcomeUncertain = in.state() == fsm.TearingDown
+			model.lastRun, model.outdatedRun, model.failed = "", "", in.machine().Snapshot().Failed
+			model.retrying = in.state() == fsm.Failed && in.retryPending()
+			model.state, model.stateAt = in.state(), h.v.Now()
+			if model.exitStatus = in.exitStatus(); in.state().AtRest() {
+				model.stateAt = in.stateSince()
 			}
 		}
-		model.in, model.run, model.hook, model.runFailed = in, in.run, nil, in.machine.FailureReason().Kind != fsm.ReasonNone
-		if in.run != nil {
-			model.lastRun = in.run.invocationID
-			if lost && in.machine.RestartPending() {
-				model.outdatedRun, model.restartRequested = model.lastRun, !in.machine.Outdated()
+		model.in, model.run, model.hook, model.runFailed = in, in.run(), hookView{}, in.machine().FailureReason().Kind != fsm.ReasonNone
+		if in.run().exists() {
+			model.lastRun = in.run().id()
+			if lost && in.machine().RestartPending() {
+				model.outdatedRun, model.restartRequested = model.lastRun, !in.machine().Outdated()
 			}
 		}
 		model.excusedAt, model.justifiedAt, model.reportJustified = h.v.Now(), h.v.Now(), true
 		h.resyncSchedule(in, model, !lost)
-		if !h.sup.shutdown.begun && in.staysDown() {
+		if !inspect(h.sup).shutdownBegun() && in.staysDown() {
 			h.recordExitDecision(in, model)
 		}
 	}

@@ -25,9 +25,9 @@ type defect struct {
 	// Changes the definition that the machines use; the observer keeps the original
 	program func(p *config.Program)
 	// Called for each instance after each turn
-	eachTurn func(in *instance)
+	eachTurn func(in instanceView)
 	// Called for each instance before superd begins
-	beforeStart func(in *instance)
+	beforeStart func(in instanceView)
 	// Changes the comparison that a reload applies
 	reload             func(h *history, diff *config.Diff)
 	missesClockChanges bool // changes of the wall clock go unnoticed
@@ -37,7 +37,7 @@ type defect struct {
 	// Changes the snapshot that superd reads of its predecessor
 	recovery func(h *history, r *snapshot.Snapshot)
 	// Called when superd is about to report a process of the instance as unkillable
-	onUnkillable func(h *history, instance string)
+	onUnkillable func(in instanceView)
 	// Raises the probabilities of relevant faults
 	mix func(*hosttest.FaultMix)
 }
@@ -69,25 +69,12 @@ var defects = []defect{
 	{name: "the start limit is not counted", program: func(p *config.Program) { p.StartLimit.Failures = 0 }},
 	{name: "a hook's time-out during its fork is lost", mix: func(m *hosttest.FaultMix) {
 		m.HookHangs, m.ForkTime = 0.5, 300*time.Millisecond
-	}, eachTurn: func(in *instance) {
-		if r := in.run; r != nil && r.hook != nil && r.hook.process == nil {
-			r.hook.killWhenStarted = false
-		}
-	}},
-	{name: "the exit status of a failed essential program is lost", eachTurn: func(in *instance) {
-		if in.sup.exitPolicy.decided {
-			in.sup.exitPolicy.status = 0
-		}
-	}},
-	{name: "a command is not answered when the program is unkillable", onUnkillable: func(h *history, instance string) {
-		in := h.sup.registry.byName[instance]
-		waiters := in.waiters
-		in.waiters = nil
-		h.v.Post(func() { in.waiters = append(waiters, in.waiters...) })
-	}},
+	}, eachTurn: instanceView.spareHook},
+	{name: "the exit status of a failed essential program is lost", eachTurn: instanceView.forgetExitStatus},
+	{name: "a command is not answered when the program is unkillable", onUnkillable: instanceView.delayWaiters},
 	{name: "a command is answered before it is in the journal", answersUnsaved: true},
 	{name: "a command that can't be recorded is answered as if it were", ignoresWriteErrors: true},
-	{name: "a record is never written", eachTurn: func(in *instance) { in.sup.recorder.timer.Stop() }},
+	{name: "a record is never written", eachTurn: instanceView.neverWrite},
 	{name: "a start is not recorded", kernel: hosttest.Defects{NoStartRecords: true}},
 	{name: "unrecorded starts are not searched for", kernel: hosttest.Defects{NoSearch: true}},
 	{name: "a process is adopted by its pid alone", kernel: hosttest.Defects{AdoptsByPid: true}},
@@ -132,7 +119,7 @@ var defects = []defect{
 	{name: "a stop does not wait for dependents", rules: func(r *fsm.Table) { r[fsm.Running][fsm.DeferStop] = fsm.To(fsm.Stopping, fsm.SignalStop, fsm.ArmStop) }},
 	{name: "a pending stop is never carried out", rules: func(r *fsm.Table) { r[fsm.StopPending][fsm.Restart] = fsm.To(fsm.StopPending) }},
 	{name: "a wait after backoff keeps the timer", rules: func(r *fsm.Table) { r[fsm.Backoff][fsm.Wait] = fsm.To(fsm.Waiting) }},
-	{name: "a change is not propagated to dependents", eachTurn: func(in *instance) { in.sup.reconciler.queue, in.enqueued = nil, false }},
+	{name: "a change is not propagated to dependents", eachTurn: instanceView.dropReconciliation},
 	{name: "requirements that are down are not counted", eachTurn: withRequirements(func(required, _ []int32, _ *int32) { required[deps.Down] = 0 })},
 	{name: "a wait is not recovered", recovery: everyInstance(func(_ *history, v *snapshot.Instance) {
 		if v.State == fsm.Waiting.Name() {
@@ -146,11 +133,7 @@ var defects = []defect{
 	})},
 	{name: "a program counts as ready once started", rules: func(r *fsm.Table) { r[fsm.Spawning][fsm.SpawnedUnready] = fsm.To(fsm.Running, fsm.StartMonitoring) }},
 	{name: "a program that is not ready in time is not stopped", rules: func(r *fsm.Table) { r[fsm.Starting][fsm.StartTimeout] = fsm.To(fsm.Starting) }},
-	{name: "readiness is not noticed", eachTurn: func(in *instance) {
-		if r := in.run; r != nil && r.readiness != nil {
-			r.readiness.scope.Close()
-		}
-	}},
+	{name: "readiness is not noticed", eachTurn: instanceView.ignoreReadiness},
 	{name: "a dependent starts while its requirement is starting", eachTurn: withRequirements(func(required, _ []int32, _ *int32) { required[deps.Coming] = 0 })},
 	{name: "a wait for readiness is not recovered", recovery: everyInstance(func(_ *history, v *snapshot.Instance) {
 		if v.State == fsm.Starting.Name() {
@@ -166,25 +149,12 @@ var defects = []defect{
 	{name: "a change of the main process goes unnoticed", kernel: hosttest.Defects{IgnoresMainPID: true}},
 	{name: "a process of another program is taken as the main one", kernel: hosttest.Defects{AnyMain: true}},
 	{name: "an unhealthy program is not restarted", rules: func(r *fsm.Table) { r[fsm.Running][fsm.HealthFailed] = fsm.To(fsm.Running) }},
-	{name: "a program is checked while it stops", eachTurn: func(in *instance) {
-		if r := in.run; in.machine.State() == fsm.Stopping && r.process != nil && r.monitor == nil && r.program.Health != nil {
-			in.startMonitoring()
-		}
-	}},
-	{name: "monitoring does not resume after superd was killed", eachTurn: func(in *instance) {
-		if r := in.run; in.treeRecovered && r != nil && r.monitor != nil {
-			r.monitor.end()
-		}
-	}},
+	{name: "a program is checked while it stops", eachTurn: instanceView.monitorDuringStop},
+	{name: "monitoring does not resume after superd was killed", eachTurn: instanceView.endMonitoring},
 	{name: "a watchdog time-out is ignored", rules: func(r *fsm.Table) { r[fsm.Running][fsm.WatchdogTimeout] = fsm.To(fsm.Running) }},
-	{name: "a failed check counts during a reload of the program", eachTurn: func(in *instance) {
-		if r := in.run; r != nil && r.monitor != nil && r.reloadTimer != nil {
-			r.reloadTimer.Stop()
-			r.reloadTimer = nil
-		}
-	}},
+	{name: "a failed check counts during a reload of the program", eachTurn: instanceView.endReload},
 	{name: "a change that needs a restart is not applied", reload: everyChange(config.RestartNeeded, func(h *history, c *config.Change) {
-		c.Program = altered(c.Program, func(p *config.Program) { p.Environment = h.sup.config.active.Program(c.Name).Environment })
+		c.Program = altered(c.Program, func(p *config.Program) { p.Environment = inspect(h.sup).config().Program(c.Name).Environment })
 	})},
 	{name: "a change that applies live restarts the program", reload: everyChange(config.AppliedLive, func(_ *history, c *config.Change) {
 		c.Program = altered(c.Program, func(p *config.Program) { p.Environment = map[string]string{"N": "another"} })
@@ -192,7 +162,7 @@ var defects = []defect{
 	{name: "a removed program stays", reload: everyChange(config.ProgramRemoved, func(_ *history, c *config.Change) { c.Kind = config.Unchanged })},
 	{name: "an added program is not created", reload: everyChange(config.ProgramAdded, func(_ *history, c *config.Change) { c.Kind = config.Unchanged })},
 	{name: "a changed restart policy is ignored", reload: everyChange(config.AppliedLive, func(h *history, c *config.Change) {
-		c.Program = altered(c.Program, func(p *config.Program) { p.Restart = h.sup.config.active.Program(c.Name).Restart })
+		c.Program = altered(c.Program, func(p *config.Program) { p.Restart = inspect(h.sup).config().Program(c.Name).Restart })
 	})},
 	{name: "the operator's scale is not recovered", recovery: func(_ *history, r *snapshot.Snapshot) { clear(r.Scales) }},
 	{name: "on-failure restarts after success", program: func(p *config.Program) { p.Restart = config.RestartAlways }},
@@ -217,18 +187,21 @@ func altered(p *config.Program, alter func(*config.Program)) *config.Program {
 }
 
 // inMode returns a hook that ends runs of these kill modes by another mode.
-func inMode(other config.KillMode, these ...config.KillMode) func(*instance) {
-	return func(in *instance) {
-		if r := in.run; r != nil && slices.Contains(these, r.program.KillMode) {
-			r.program = altered(r.program, func(p *config.Program) { p.KillMode = other })
-		}
+func inMode(other config.KillMode, these ...config.KillMode) func(instanceView) {
+	return func(in instanceView) {
+		in.changeRunProgram(func(p *config.Program) *config.Program {
+			if !slices.Contains(these, p.KillMode) {
+				return p
+			}
+			return altered(p, func(p *config.Program) { p.KillMode = other })
+		})
 	}
 }
 
 // withRequirements returns a hook that changes the requirement counts of each instance that has
 // any.
-func withRequirements(change func(required, ordered []int32, orderings *int32)) func(*instance) {
-	return func(in *instance) { in.node.Miscount(change) }
+func withRequirements(change func(required, ordered []int32, orderings *int32)) func(instanceView) {
+	return func(in instanceView) { in.miscount(change) }
 }
 
 // everyInstance returns a recovery hook that applies f to each saved instance.

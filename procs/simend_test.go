@@ -14,56 +14,53 @@ import (
 
 // observe updates the model of an instance after each turn, and compares what follows the end of a
 // run with the configuration.
-func (h *history) observe(in *instance, model *model) {
+func (h *history) observe(in instanceView, model *model) {
 	if model.in != in {
 		*model = model.renewed(in)
 	}
-	if change := h.defect.program; change != nil && h.altered[in] != in.program {
-		h.altered[in] = in.program
-		in.machine.Redefine(altered(in.program, change), false)
+	if change := h.defect.program; change != nil && h.altered[in] != in.program() {
+		h.altered[in] = in.program()
+		in.redefineMachine(altered(in.program(), change))
 	}
 	if h.defect.eachTurn != nil {
 		h.defect.eachTurn(in)
 	}
-	before, after := model.state, in.machine.State()
-	if in.run != model.run && model.run != nil && !model.run.scope.Closed() {
-		h.fail("%s began a run while the scope of the previous one is open", in.name)
+	before, after := model.state, in.state()
+	if in.run() != model.run && model.run.exists() && !model.run.closed() {
+		h.fail("%s began a run while the scope of the previous one is open", in.name())
 	}
-	if last := model.run; last != nil && last != in.run && last != model.endedRun {
+	if last := model.run; last.exists() && last != in.run() && last != model.endedRun {
 		model.endedRun = last
-		ran := h.kernel.Main(last.invocationID)
-		var at time.Duration
-		if in.lastExit != nil {
-			at = in.lastExit.at
-		}
-		if ran != nil && last.stable(at) >= in.program.Backoff.ResetAfter {
+		ran := h.kernel.Main(last.id())
+		_, at := in.lastExit()
+		if ran != nil && last.stable(at) >= in.program().Backoff.ResetAfter {
 			model.retries, model.startLimitHit = 0, false
 		}
 	}
-	if in.run != nil {
-		if model.run != in.run {
+	if in.run().exists() {
+		if model.run != in.run() {
 			model.runFailed = false
 		}
-		model.run, model.lastRun, h.policy.begun = in.run, in.run.invocationID, true
+		model.run, model.lastRun, h.policy.begun = in.run(), in.run().id(), true
 	}
 	h.checkReady(in, model)
 	if before == after {
 		if after != fsm.Killing {
 			return
 		}
-		since := max(model.stateAt, h.sup.startedAt)
+		since := max(model.stateAt, inspect(h.sup).startedAt())
 		if main := h.kernel.Main(model.lastRun); main != nil {
 			since = max(since, main.MainAt)
 			if main.Zombie { // superd polls within unwatchedPause, then reads the notify socket
 				since = max(since, main.EndedAt+unwatchedPause)
 			}
 		}
-		if late := h.v.Now() - since; late > host.KillPause+time.Second && in.unkillable == "" {
-			h.fail("%s got SIGKILL %v ago, and is neither gone nor reported", in.name, late)
+		if late := h.v.Now() - since; late > host.KillPause+time.Second && in.unkillable() == "" {
+			h.fail("%s got SIGKILL %v ago, and is neither gone nor reported", in.name(), late)
 		}
 		return
 	}
-	forAnOperator := strings.HasPrefix(in.machine.StartReason().String(), "started by the operator, for ")
+	forAnOperator := strings.HasPrefix(in.machine().StartReason().String(), "started by the operator, for ")
 	if model.wantUp && before.AtRest() && forAnOperator {
 		// The operator has started one of its dependents, perhaps again
 		model.resetFailed()
@@ -74,22 +71,22 @@ func (h *history) observe(in *instance, model *model) {
 	}
 	model.state, model.stateAt = after, h.v.Now()
 	if before != fsm.TearingDown && before != fsm.Backoff && !before.AtRest() {
-		model.failed = model.runFailed || model.run != nil && model.run.readyAt == 0
+		model.failed = model.runFailed || model.run.exists() && model.run.readyAt() == 0
 	}
 	stops := (before == fsm.Running || before == fsm.StopPending) && (after == fsm.Stopping || after == fsm.Killing)
 	// Otherwise it is treated like a crash
-	if stops && in.machine.FailureReason().Kind == fsm.ReasonNone {
+	if stops && in.machine().FailureReason().Kind == fsm.ReasonNone {
 		h.checkStop(in, before)
 	}
 	ended := after == fsm.Backoff || after == fsm.Failed || after == fsm.Exited
-	if !ended && (after != fsm.Waiting || before.AtRest() || !in.machine.AwaitsSchedule()) {
+	if !ended && (after != fsm.Waiting || before.AtRest() || !in.machine().AwaitsSchedule()) {
 		return
 	}
-	if after == fsm.Waiting && in.machine.Outcome() == fsm.RunEndedRestart {
+	if after == fsm.Waiting && in.machine().Outcome() == fsm.RunEndedRestart {
 		model.resetFailed()
 		return // A requested restart
 	}
-	model.retrying = after == fsm.Failed && in.restartTimer != nil
+	model.retrying = after == fsm.Failed && in.retryPending()
 	if before == fsm.Backoff {
 		h.observePolicyChange(in, model)
 		return
@@ -102,7 +99,7 @@ func (h *history) observe(in *instance, model *model) {
 	if after == fsm.Waiting {
 		model.resetFailed()
 	}
-	if after != fsm.Backoff && after != fsm.Waiting && in.restartTimer == nil {
+	if after != fsm.Backoff && after != fsm.Waiting && !in.retryPending() {
 		h.recordFinalExit(in, ran)
 	}
 	if after == fsm.Backoff {
@@ -111,62 +108,62 @@ func (h *history) observe(in *instance, model *model) {
 }
 
 // checkExit checks that superd knows how the main process exited.
-func (h *history) checkExit(in *instance, ran *hosttest.Process) {
-	e := in.lastExit
-	if e.Known && (e.Code != ran.Exit.Code || e.signal != int(ran.Exit.Signal)) {
-		h.fail("%s ended with %v, superd says %v", in.name, ran.Exit, *e)
+func (h *history) checkExit(in instanceView, ran *hosttest.Process) {
+	e, _ := in.lastExit()
+	if e.Known && (e.Code != ran.Exit.Code || e.Signal != int(ran.Exit.Signal)) {
+		h.fail("%s ended with %v, superd says %v", in.name(), ran.Exit, e)
 	}
 	// If a message of the run is lost, superd may not know the main process
 	if !e.Known && !ran.Reparented && !h.kernel.SocketOf(ran.Run).Lost {
-		h.fail("%s: superd does not know how its own child ended", in.name)
+		h.fail("%s: superd does not know how its own child ended", in.name())
 	}
 }
 
 // checkDelay checks the backoff before the next start.
-func (h *history) checkDelay(in *instance, model *model) {
+func (h *history) checkDelay(in instanceView, model *model) {
 	model.retries++
-	b := in.program.Backoff
+	b := in.program().Backoff
 	want := float64(b.Initial) * math.Pow(b.Factor, float64(model.retries-1))
 	want = min(want, float64(b.Max))
-	got := float64(in.restartTimer.Due() - h.v.Now())
+	got := float64(in.retryDue() - h.v.Now())
 	// The clock may advance a little between the end and this check.
 	most, least := want*(1+b.Jitter)+float64(time.Millisecond), want-float64(50*time.Millisecond)
 	if got > most || got < least {
 		h.fail("%s: restart %d in %v, want %v",
-			in.name, model.retries, time.Duration(got), time.Duration(want))
+			in.name(), model.retries, time.Duration(got), time.Duration(want))
 	}
 }
 
 // observePolicyChange checks the state of an instance whose restart policy changed during its
 // backoff: it must be the state after an exit under the new policy.
-func (h *history) observePolicyChange(in *instance, model *model) {
+func (h *history) observePolicyChange(in instanceView, model *model) {
 	if model.lastRun == "" { // superd was killed since
 		if model.exitStatus = in.exitStatus(); in.staysDown() {
 			h.recordExitDecision(in, model)
 		}
 		return
 	}
-	p, ran := in.program, h.kernel.Main(model.lastRun)
+	p, ran := in.program(), h.kernel.Main(model.lastRun)
 	success := h.succeeded(in, model, ran)
 	switch {
-	case in.machine.State() == fsm.Exited:
+	case in.state() == fsm.Exited:
 		h.expect(in, success && p.Restart != config.RestartAlways, "in backoff")
-	case in.machine.State() == fsm.Failed:
+	case in.state() == fsm.Failed:
 		h.expect(in, !success && p.Restart == config.RestartNever, "in backoff")
-	case in.machine.State() == fsm.Waiting:
+	case in.state() == fsm.Waiting:
 		h.expect(in, p.Scheduled() && (success || p.Restart == config.RestartNever), "in backoff")
 		model.resetFailed()
 		return
 	}
-	if in.restartTimer == nil {
+	if !in.retryPending() {
 		h.recordFinalExit(in, ran)
 	}
 }
 
 // checkOutcome checks the state after an exit against the restart policy alone. ran is the main
 // process; nil if the start failed.
-func (h *history) checkOutcome(in *instance, model *model, ran *hosttest.Process, endedAt time.Duration) {
-	p, got, retry := in.program, in.machine.State(), in.restartTimer != nil
+func (h *history) checkOutcome(in instanceView, model *model, ran *hosttest.Process, endedAt time.Duration) {
+	p, got, retry := in.program(), in.state(), in.retryPending()
 	success, uncertain := h.succeeded(in, model, ran), model.outcomeUncertain
 	model.outcomeUncertain = false
 	switch {
@@ -182,7 +179,7 @@ func (h *history) checkOutcome(in *instance, model *model, ran *hosttest.Process
 	case success:
 		h.expect(in, got == fsm.Backoff, "in backoff")
 		if uncertain { // a reload may have changed what success is
-			model.failures = slices.Clone(in.machine.Failures())
+			model.failures = slices.Clone(in.machine().Failures())
 		}
 	case p.Restart == config.RestartNever:
 		h.expect(in, got == fsm.Failed && !retry, "failed for good")
@@ -190,7 +187,7 @@ func (h *history) checkOutcome(in *instance, model *model, ran *hosttest.Process
 		surely, perhaps := model.overLimit(p.StartLimit, endedAt)
 		if uncertain {
 			surely, perhaps = false, true
-			model.failures = slices.Clone(in.machine.Failures())
+			model.failures = slices.Clone(in.machine().Failures())
 		}
 		hitLimit := got == fsm.Failed && retry == (p.StartLimit.RetryAfter > 0)
 		if p.Scheduled() {
@@ -210,19 +207,20 @@ func (h *history) checkOutcome(in *instance, model *model, ran *hosttest.Process
 	}
 }
 
-func (h *history) expect(in *instance, ok bool, what string) {
+func (h *history) expect(in instanceView, ok bool, what string) {
 	if !ok {
 		h.fail("%s is %s, retry pending: %v, want it %s: restart %v, limit %d: %s",
-			in.name, in.machine.State(), in.restartTimer != nil, what,
-			in.program.Restart, in.program.StartLimit.Failures, in.reason())
+			in.name(), in.state(), in.retryPending(), what,
+			in.program().Restart, in.program().StartLimit.Failures, in.reason())
 	}
 }
 
 // succeeded reports whether the last run succeeded. ran is its main process; nil if the start
 // failed.
-func (h *history) succeeded(in *instance, model *model, ran *hosttest.Process) bool {
-	return ran != nil && in.lastExit.Known && !model.failed &&
-		ran.Exit.Signal == 0 && slices.Contains(in.program.SuccessExitCodes, ran.Exit.Code)
+func (h *history) succeeded(in instanceView, model *model, ran *hosttest.Process) bool {
+	e, _ := in.lastExit()
+	return ran != nil && e.Known && !model.failed &&
+		ran.Exit.Signal == 0 && slices.Contains(in.program().SuccessExitCodes, ran.Exit.Code)
 }
 
 // overLimit records a failure and reports whether it hits the start limit. Failures near the edge
@@ -245,6 +243,6 @@ func (m *model) overLimit(limit config.StartLimit, at time.Duration) (surely, pe
 	return m.startLimitHit || certain >= limit.Failures, m.startLimitHit || possible >= limit.Failures
 }
 
-func (m *model) renewed(in *instance) model {
+func (m *model) renewed(in instanceView) model {
 	return model{wantUp: m.wantUp, since: m.since, in: in}
 }

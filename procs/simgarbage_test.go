@@ -41,7 +41,7 @@ func garble(seed uint64) (err error) {
 	h.sup.Start(func() {})
 	h.v.RunFor(h.upTo(3 * time.Second))
 	state, _ = h.journal.end()
-	h.sup.scope.Close()
+	inspect(h.sup).kill()
 	h.kernel.KillSupervisor()
 	rng := rand.New(rand.NewPCG(seed, 1))
 	keys := slices.Sorted(maps.Keys(state.Values))

@@ -20,7 +20,7 @@ type graphModel struct {
 	stoppedByOperator bool      // whether the operator wanted it down in the last turn
 	turnsKillable     int       // turns since it was last reported as unkillable
 	by                fsm.Actor // actor of its desired state
-	run               *run      // last run that has begun
+	run               runView   // last run that has begun
 	startable         uint64    // a requirement was not requested to start
 	requirementDown   uint64    // it runs while a requirement is down
 	idle              uint64    // it waits, or its stop is pending, without a blocker
@@ -100,8 +100,8 @@ func cyclic(c *config.Config) bool {
 type simGraph struct {
 	config    *config.Config
 	scales    map[string]int
-	instances []*instance
-	edges     map[*instance][2][][]*instance
+	instances []instanceView
+	edges     map[instanceView][2][][]instanceView
 	number    int  // changes with each change of the graph
 	checked   bool // whether the cache was checked in this turn
 }
@@ -109,13 +109,36 @@ type simGraph struct {
 // refresh clears the cache if the configuration, the scales or the instances have changed.
 func (g *simGraph) refresh(h *history) {
 	same := len(g.scales) == len(h.scales) && (len(h.scales) == 0 || maps.Equal(g.scales, h.scales))
-	if g.config != h.sup.config.active || !same || !slices.Equal(g.instances, h.sup.registry.instances) {
-		*g = simGraph{h.sup.config.active, maps.Clone(h.scales), slices.Clone(h.sup.registry.instances), map[*instance][2][][]*instance{}, g.number + 1, false}
+	if g.config != inspect(h.sup).config() || !same || !sameInstances(g.instances, h.sup) {
+		*g = simGraph{inspect(h.sup).config(), maps.Clone(h.scales), slices.Collect(inspect(h.sup).instances()), map[instanceView][2][][]instanceView{}, g.number + 1, false}
 	}
 }
 
+// sameInstances reports whether the supervisor has these instances.
+func sameInstances(all []instanceView, s *Supervisor) bool {
+	if len(all) != inspect(s).count() {
+		return false
+	}
+	for i, in := range all {
+		if inspect(s).at(i) != in {
+			return false
+		}
+	}
+	return true
+}
+
+// anyInstance reports whether an instance is such.
+func (h *history) anyInstance(is func(instanceView) bool) bool {
+	for in := range inspect(h.sup).instances() {
+		if is(in) {
+			return true
+		}
+	}
+	return false
+}
+
 // dependencies returns the instances of each program that the active definition of in names.
-func (h *history) dependencies(in *instance) (requires, after [][]*instance) {
+func (h *history) dependencies(in instanceView) (requires, after [][]instanceView) {
 	g := &h.graph
 	if !g.checked {
 		g.refresh(h)
@@ -129,12 +152,12 @@ func (h *history) dependencies(in *instance) (requires, after [][]*instance) {
 }
 
 // computeDependencies returns the result of dependencies, without the cache.
-func (h *history) computeDependencies(in *instance) (requires, after [][]*instance) {
-	definition := h.sup.config.active.Program(in.program.Name)
+func (h *history) computeDependencies(in instanceView) (requires, after [][]instanceView) {
+	definition := inspect(h.sup).config().Program(in.program().Name)
 	if definition == nil {
-		definition = in.program
+		definition = in.program()
 	}
-	all := func(names []string) (found [][]*instance) {
+	all := func(names []string) (found [][]instanceView) {
 		for _, name := range names {
 			found = append(found, h.countedInstances(name))
 		}
@@ -145,61 +168,61 @@ func (h *history) computeDependencies(in *instance) (requires, after [][]*instan
 
 // countedInstances returns the instances of a program that count for dependents: those that are not
 // being removed by a smaller number of replicas.
-func (h *history) countedInstances(program string) []*instance {
-	all := slices.Clone(h.sup.registry.of(program))
-	if h.sup.config.active.Program(program) == nil {
+func (h *history) countedInstances(program string) []instanceView {
+	all := inspect(h.sup).of(program)
+	if inspect(h.sup).config().Program(program) == nil {
 		return all
 	}
-	return slices.DeleteFunc(all, func(in *instance) bool { return !h.belongs(in) })
+	return slices.DeleteFunc(all, func(in instanceView) bool { return !h.belongs(in) })
 }
 
 // isUp reports whether an instance satisfies its dependents.
-func isUp(in *instance) bool {
-	if in.program.Type == config.TypeOneshot {
-		return in.machine.State() == fsm.Exited
+func isUp(in instanceView) bool {
+	if in.program().Type == config.TypeOneshot {
+		return in.state() == fsm.Exited
 	}
-	return in.machine.State() == fsm.Running
+	return in.state() == fsm.Running
 }
 
 // allUp reports whether all instances of a requirement are up.
-func allUp(peers []*instance) bool {
-	return len(peers) > 0 && !slices.ContainsFunc(peers, func(in *instance) bool { return !isUp(in) })
+func allUp(peers []instanceView) bool {
+	return len(peers) > 0 && !slices.ContainsFunc(peers, func(in instanceView) bool { return !isUp(in) })
 }
 
-func notAllUp(peers []*instance) bool { return !allUp(peers) }
+func notAllUp(peers []instanceView) bool { return !allUp(peers) }
 
 // anyComing reports whether programs ordered after these instances have to wait.
-func anyComing(peers []*instance) bool {
-	return slices.ContainsFunc(peers, func(in *instance) bool {
-		return in.machine.Desired().Up && !in.machine.State().AtRest() && !isUp(in)
+func anyComing(peers []instanceView) bool {
+	return slices.ContainsFunc(peers, func(in instanceView) bool {
+		return in.target().Up && !in.state().AtRest() && !isUp(in)
 	})
 }
 
 // anyLost reports whether a requirement is lost, so that its dependents can't be up either.
-func anyLost(peers []*instance) bool {
-	return len(peers) == 0 || slices.ContainsFunc(peers, func(in *instance) bool { return in.machine.State().AtRest() && !isUp(in) })
+func anyLost(peers []instanceView) bool {
+	return len(peers) == 0 || slices.ContainsFunc(peers, func(in instanceView) bool { return in.state().AtRest() && !isUp(in) })
 }
 
 // isAlive reports whether the instance has a run that can be ended.
-func isAlive(in *instance) bool { return in.run != nil && in.unkillable == "" }
+func isAlive(in instanceView) bool { return in.run().exists() && in.unkillable() == "" }
 
 // isStopping reports whether the instance must stop.
-func (h *history) isStopping(in *instance) bool {
+func (h *history) isStopping(in instanceView) bool {
 	requires, _ := h.dependencies(in)
-	m := &in.machine
-	return !m.Desired().Up || m.RestartPending() || m.Outdated() || slices.ContainsFunc(requires, func(peers []*instance) bool {
-		return len(peers) == 0 || slices.ContainsFunc(peers, func(r *instance) bool { return r.availability() <= deps.Returning })
+	m := in.machine()
+	return !m.Desired().Up || m.RestartPending() || m.Outdated() || slices.ContainsFunc(requires, func(peers []instanceView) bool {
+		return len(peers) == 0 || slices.ContainsFunc(peers, func(r instanceView) bool { return r.availability() <= deps.Returning })
 	})
 }
 
 // contains reports whether all contains the instance.
-func contains(all [][]*instance, in *instance) bool {
-	return slices.ContainsFunc(all, func(peers []*instance) bool { return slices.Contains(peers, in) })
+func contains(all [][]instanceView, in instanceView) bool {
+	return slices.ContainsFunc(all, func(peers []instanceView) bool { return slices.Contains(peers, in) })
 }
 
 // dependents returns the live instances that have to be down before in.
-func (h *history) dependents(in *instance) (all []*instance) {
-	for _, other := range h.sup.registry.instances {
+func (h *history) dependents(in instanceView) (all []instanceView) {
+	for other := range inspect(h.sup).instances() {
 		requires, after := h.dependencies(other)
 		if isAlive(other) && (contains(requires, in) || contains(after, in) && h.isStopping(other)) {
 			all = append(all, other)
@@ -211,8 +234,8 @@ func (h *history) dependents(in *instance) (all []*instance) {
 // checkStart checks that an instance does not start before its dependencies are ready. It is called
 // at the first spawn of each run.
 func (h *history) checkStart(run string, name string) {
-	in := h.sup.registry.byName[name]
-	if h.spawnedRuns[run] || in == nil {
+	in := inspect(h.sup).instance(name)
+	if h.spawnedRuns[run] || !in.exists() {
 		return
 	}
 	h.spawnedRuns[run] = true
@@ -230,15 +253,15 @@ func (h *history) checkStart(run string, name string) {
 
 // unreconciledOrderings returns the instances before in that are wanted up and that superd has not
 // reconciled yet.
-func (h *history) unreconciledOrderings(in *instance) (names []string) {
-	definition := h.sup.config.active.Program(in.program.Name)
+func (h *history) unreconciledOrderings(in instanceView) (names []string) {
+	definition := inspect(h.sup).config().Program(in.program().Name)
 	if definition == nil || h.adopting {
 		return nil
 	}
 	for _, program := range definition.After {
-		for _, name := range h.instanceNames(h.sup.config.active.Program(program)) {
-			model, other := h.models[name], h.sup.registry.byName[name]
-			if model != nil && model.wantUp && (other == nil || !other.membership.Leaves() && other.machine.State() == fsm.Stopped) {
+		for _, name := range h.instanceNames(inspect(h.sup).config().Program(program)) {
+			model, other := h.models[name], inspect(h.sup).instance(name)
+			if model != nil && model.wantUp && (!other.exists() || !other.leaves() && other.state() == fsm.Stopped) {
 				names = append(names, name)
 			}
 		}
@@ -247,91 +270,91 @@ func (h *history) unreconciledOrderings(in *instance) (names []string) {
 }
 
 // checkGraph checks an instance against the graph.
-func (h *history) checkGraph(in *instance, w *observedInstance) {
-	m, model, requires, after := &in.machine, w.model, w.requires, w.after
+func (h *history) checkGraph(in instanceView, w *observedInstance) {
+	m, model, requires, after := in.machine(), w.model, w.requires, w.after
 	if model.in != in {
 		model.graph = graphModel{} // the old one is of another instance of that name
 	}
-	if in.run != nil && in.run != model.graph.run {
-		model.graph.run = in.run
-		h.spawnedRuns[in.run.invocationID] = true
+	if in.run().exists() && in.run() != model.graph.run {
+		model.graph.run = in.run()
+		h.spawnedRuns[in.run().id()] = true
 	}
 	if by := m.Desired().By; by.Kind == fsm.ActorOperator && by.For != "" && by != model.graph.by {
 		model.resetFailed() // the operator has started one of its dependents
 	}
 	model.graph.by = m.Desired().By
-	startable := m.Desired().Up && slices.ContainsFunc(requires, func(peers []*instance) bool {
-		return slices.ContainsFunc(peers, func(r *instance) bool {
-			return !r.machine.Desired().Up && !r.membership.Leaves() && !r.machine.Desired().By.Is(fsm.ActorOperator) && r.machine.Desired().By.Kind != fsm.ActorShutdown
+	startable := m.Desired().Up && slices.ContainsFunc(requires, func(peers []instanceView) bool {
+		return slices.ContainsFunc(peers, func(r instanceView) bool {
+			return !r.target().Up && !r.leaves() && !r.target().By.Is(fsm.ActorOperator) && r.target().By.Kind != fsm.ActorShutdown
 		})
 	})
 	if h.lastsTooLong(&model.graph.startable, startable) {
-		h.fail("%s is wanted up, and its requirements were not started", in.name)
+		h.fail("%s is wanted up, and its requirements were not started", in.name())
 	}
 	model.graph.stoppedByOperator = !m.Desired().Up && m.Desired().By.Is(fsm.ActorOperator)
-	requirementDown := m.State() == fsm.Running || m.State() == fsm.Spawning && in.run.hook == nil && h.committed(in.run) == nil
+	requirementDown := m.State() == fsm.Running || m.State() == fsm.Spawning && !in.run().hook().exists() && h.committed(in.run()) == nil
 	if h.lastsTooLong(&model.graph.requirementDown, requirementDown && slices.ContainsFunc(requires, anyLost)) {
-		h.fail("%s is %s, and a requirement is down", in.name, m.State())
+		h.fail("%s is %s, and a requirement is down", in.name(), m.State())
 	}
 	idle := false
 	switch m.State() {
 	case fsm.StopPending:
 		idle = len(h.dependents(in)) == 0
 	case fsm.Waiting:
-		occupied := func(other *instance) bool {
-			return other.membership.Leaves() && config.ProgramOf(other.name) == config.ProgramOf(in.name) && numbered(other.name) != numbered(in.name)
+		occupied := func(other instanceView) bool {
+			return other.leaves() && config.ProgramOf(other.name()) == config.ProgramOf(in.name()) && numbered(other.name()) != numbered(in.name())
 		}
-		free := !slices.ContainsFunc(h.sup.registry.instances, occupied) && !slices.ContainsFunc(requires, notAllUp) && !slices.ContainsFunc(after, anyComing)
+		free := !h.anyInstance(occupied) && !slices.ContainsFunc(requires, notAllUp) && !slices.ContainsFunc(after, anyComing)
 		// During a shutdown nothing starts: such an instance waits for its stop
-		idle = free && !m.AwaitsSchedule() && (!m.RestartPending() || len(h.dependents(in)) == 0) && !h.stopNotRequested(in)
+		idle = free && !m.AwaitsSchedule() && (!m.RestartPending() || len(h.dependents(in)) == 0) && !in.awaitsStop()
 	}
 	if h.lastsTooLong(&model.graph.idle, idle) {
-		h.fail("%s is %s without a blocker: %s", in.name, m.State().Name(), in.reason())
+		h.fail("%s is %s without a blocker: %s", in.name(), m.State().Name(), in.reason())
 	}
 }
 
 // checkStop checks that an instance is not stopped before its dependents and, in a shutdown, not
 // before the instances ordered after it.
-func (h *history) checkStop(in *instance, before fsm.State) {
-	if h.sup.shutdown.hurry {
+func (h *history) checkStop(in instanceView, before fsm.State) {
+	if inspect(h.sup).shutdownHurried() {
 		return
 	}
 	// A stop in this turn may have preceded the shutdown
-	ordered := h.sup.shutdown.begun && (before != fsm.StopPending || h.policy.shutdownTurn != h.v.Turns())
-	for _, other := range h.sup.registry.instances {
+	ordered := inspect(h.sup).shutdownBegun() && (before != fsm.StopPending || h.policy.shutdownTurn != h.v.Turns())
+	for other := range inspect(h.sup).instances() {
 		requires, after := h.dependencies(other)
 		first := contains(requires, in) || ordered && contains(after, in)
-		if first && isAlive(other) && h.models[other.name].graph.turnsKillable != 1 {
-			h.fail("%s is stopped while %s is %s", in.name, other.name, other.machine.State().Name())
+		if first && isAlive(other) && h.models[other.name()].graph.turnsKillable != 1 {
+			h.fail("%s is stopped while %s is %s", in.name(), other.name(), other.state().Name())
 		}
 	}
 }
 
 // allowStartForDependent expects the instance to be up if a dependent that is wanted up may have
 // started it.
-func (h *history) allowStartForDependent(in *instance) {
-	if was := h.models[in.name].graph; in.machine.Desired().By.For == "" || was.stoppedByOperator {
+func (h *history) allowStartForDependent(in instanceView) {
+	if was := h.models[in.name()].graph; in.target().By.For == "" || was.stoppedByOperator {
 		return
 	}
-	for _, other := range h.sup.registry.instances {
-		if requires, _ := h.dependencies(other); other.machine.Desired().Up && contains(requires, in) {
-			h.want(in.name, true)
+	for other := range inspect(h.sup).instances() {
+		if requires, _ := h.dependencies(other); other.target().Up && contains(requires, in) {
+			h.want(in.name(), true)
 			return
 		}
 	}
 }
 
 // resetRequirements resets the failures of the requirements that the operator's start of in starts.
-func (h *history) resetRequirements(in *instance) {
+func (h *history) resetRequirements(in instanceView) {
 	requires, _ := h.dependencies(in)
 	for _, peers := range requires {
 		if allUp(peers) {
 			continue
 		}
 		for _, r := range peers {
-			desired := r.machine.Desired()
-			if desired.Up && r.machine.State().AtRest() && !isUp(r) {
-				h.models[r.name].resetFailed()
+			desired := r.target()
+			if desired.Up && r.state().AtRest() && !isUp(r) {
+				h.models[r.name()].resetFailed()
 			}
 			if desired.Up || !desired.By.Is(fsm.ActorOperator) {
 				h.resetRequirements(r)
@@ -341,7 +364,7 @@ func (h *history) resetRequirements(in *instance) {
 }
 
 // mayWait reports whether an instance may wait long after the last fault.
-func (h *history) mayWait(in *instance) bool {
+func (h *history) mayWait(in instanceView) bool {
 	requires, after := h.dependencies(in)
 	return slices.ContainsFunc(requires, notAllUp) || slices.ContainsFunc(after, anyComing)
 }

@@ -248,8 +248,8 @@ func (j *simJournal) queued(key string) bool {
 
 // checkReply checks that the desired state is written when the operator gets the answer.
 func (j *simJournal) checkReply(name string, up bool) {
-	in := j.h.sup.registry.byName[name]
-	if in == nil || in.membership.Leaves() || in.machine.Desired() != (fsm.Target{Up: up, By: fsm.By(fsm.ActorOperator)}) {
+	in := inspect(j.h.sup).instance(name)
+	if !in.exists() || in.leaves() || in.target() != (fsm.Target{Up: up, By: fsm.By(fsm.ActorOperator)}) {
 		return // the desired state has changed since
 	}
 	if v, ok := j.values[snapshot.InstanceKey(name)].(*snapshot.Instance); !ok || v.Desired.Up != up {

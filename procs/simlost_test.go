@@ -47,10 +47,10 @@ func runWithLostRecords(seed uint64, d defect) (err error) {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	for range 1 + rng.IntN(6) {
 		h.v.RunFor(h.upTo(20 * time.Second))
-		if len(h.sup.registry.instances) > 0 {
-			in := h.sup.registry.instances[rng.IntN(len(h.sup.registry.instances))]
+		if inspect(h.sup).count() > 0 {
+			in := inspect(h.sup).at(rng.IntN(inspect(h.sup).count()))
 			op := []Op{OpStart, OpStop, OpRestart}[rng.IntN(3)]
-			if _, err := h.sup.Command(op, []string{in.name}, false, func([]CommandResult) {}); err != nil {
+			if _, err := h.sup.Command(op, []string{in.name()}, false, func([]CommandResult) {}); err != nil {
 				return err
 			}
 		}
@@ -60,7 +60,7 @@ func runWithLostRecords(seed uint64, d defect) (err error) {
 		return nil // a failure before the loss
 	}
 	h.journal.end()
-	h.sup.scope.Close()
+	inspect(h.sup).kill()
 	h.kernel.KillSupervisor()
 
 	lost, key := min(1+rng.IntN(10), len(written)), ""
@@ -87,7 +87,7 @@ func runWithLostRecords(seed uint64, d defect) (err error) {
 	if err := h.sup.Adopt(); err != nil {
 		return err
 	}
-	for _, in := range h.sup.registry.instances {
+	for in := range inspect(h.sup).instances() {
 		h.checkIdentity(in)
 	}
 	h.sup.Start(func() {})

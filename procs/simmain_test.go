@@ -11,33 +11,32 @@ import (
 	"superd/procs/host"
 	"superd/procs/host/hosttest"
 	"superd/procs/notify"
-	"superd/procs/probe"
 )
 
 // checkMain checks that superd has the main process that the program has announced.
-func (h *history) checkMain(in *instance) {
-	if in.run == nil || in.run.process == nil {
+func (h *history) checkMain(in instanceView) {
+	if !in.run().hasProcess() {
 		return
 	}
-	has := simProcessOf(in.run.process)
+	has := simProcessOf(in.run().process())
 	// It is the main process
-	if has == nil || has.Role == hosttest.RoleMain && has.Run == in.run.invocationID {
+	if has == nil || has.Role == hosttest.RoleMain && has.Run == in.run().id() {
 		return
 	}
-	if want := h.kernel.Main(in.run.invocationID); want != nil && has != want {
-		h.fail("the main process of %s is %d of %s, superd has %d of %s", in.name, want.Pid, want.Instance, has.Pid, has.Instance)
+	if want := h.kernel.Main(in.run().id()); want != nil && has != want {
+		h.fail("the main process of %s is %d of %s, superd has %d of %s", in.name(), want.Pid, want.Instance, has.Pid, has.Instance)
 	}
 }
 
 // newRunning returns a history without faults in which the program was started a second ago.
-func newRunning(program *config.Program, keeper bool) (*history, *instance) {
+func newRunning(program *config.Program, keeper bool) (*history, instanceView) {
 	h := newHistory(1, defect{}, false)
 	h.kernel.Mix, h.kernel.Keeper = hosttest.FaultMix{}, keeper
 	h.file = &config.Config{Programs: []*config.Program{program}}
 	h.sup = New(h.options())
 	h.sup.Start(func() {})
 	h.v.RunFor(time.Second)
-	return h, h.sup.registry.byName[program.Name]
+	return h, inspect(h.sup).instance(program.Name)
 }
 
 // TestMainProcessChangesDuringStop: a process that becomes the main process during the stop gets
@@ -49,10 +48,10 @@ func TestMainProcessChangesDuringStop(t *testing.T) {
 			web.Watchdog, web.KillMode, web.StopTimeout = time.Hour, config.KillProcess, time.Minute
 			h, in := newRunning(web, false)
 			h.kernel.AllowKillMode("web", config.KillProcess)
-			if in.machine.State() != fsm.Running {
-				t.Fatalf("web is %v", in.machine.State())
+			if in.state() != fsm.Running {
+				t.Fatalf("web is %v", in.state())
 			}
-			main := h.kernel.Main(in.run.invocationID)
+			main := h.kernel.Main(in.run().id())
 			main.IgnoresStop, main.Unkillable = true, true
 			if _, err := h.sup.Command(OpStop, []string{"web"}, false, func([]CommandResult) {}); err != nil {
 				t.Fatal(err)
@@ -60,8 +59,8 @@ func TestMainProcessChangesDuringStop(t *testing.T) {
 			if state == fsm.Killing {
 				h.v.RunFor(web.StopTimeout + time.Second)
 			}
-			if in.machine.State() != state {
-				t.Fatalf("web is %s, want it %s", in.machine.State().Name(), state.Name())
+			if in.state() != state {
+				t.Fatalf("web is %s, want it %s", in.state().Name(), state.Name())
 			}
 			successor := main.ForkSuccessor()
 			main.Notify(notify.Message{MainPID: successor.Pid})
@@ -70,8 +69,8 @@ func TestMainProcessChangesDuringStop(t *testing.T) {
 			if state == fsm.Killing {
 				want = syscall.SIGKILL
 			}
-			if in.machine.State() != fsm.Stopped || successor.Exit.Signal != want || h.err != nil {
-				t.Errorf("web is %s, its main process ended with %v, %v; want it stopped, by %v", in.machine.State().Name(), successor.Exit, h.err, want)
+			if in.state() != fsm.Stopped || successor.Exit.Signal != want || h.err != nil {
+				t.Errorf("web is %s, its main process ended with %v, %v; want it stopped, by %v", in.state().Name(), successor.Exit, h.err, want)
 			}
 		})
 	}
@@ -83,7 +82,7 @@ func TestNewMainProcessReusesPid(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Watchdog = time.Hour
 	h, in := newRunning(web, false)
-	first := h.kernel.Main(in.run.invocationID)
+	first := h.kernel.Main(in.run().id())
 	second := first.ForkSuccessor()
 	first.Notify(notify.Message{MainPID: second.Pid})
 	h.v.RunFor(time.Second)
@@ -95,8 +94,8 @@ func TestNewMainProcessReusesPid(t *testing.T) {
 	// Here, so that superd does not read it earlier
 	h.kernel.SocketOf(first.Run).Messages = []notify.Message{{MainPID: third.Pid}}
 	h.v.RunFor(time.Minute)
-	if in.machine.State() != fsm.Running || simProcessOf(in.run.process) != third || h.err != nil {
-		t.Errorf("web is %s, %v; want it running, with its third process", in.machine.State().Name(), h.err)
+	if in.state() != fsm.Running || simProcessOf(in.run().process()) != third || h.err != nil {
+		t.Errorf("web is %s, %v; want it running, with its third process", in.state().Name(), h.err)
 	}
 }
 
@@ -107,23 +106,23 @@ func TestWatchdogOfNewMainProcess(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Watchdog = 300 * time.Millisecond
 	h, in := newRunning(web, true) // true, as the keeper could report the exit
-	first := h.kernel.Main(in.run.invocationID)
+	first := h.kernel.Main(in.run().id())
 	second := first.ForkSuccessor()
 	first.Notify(notify.Message{MainPID: second.Pid})
 	h.v.RunFor(20 * time.Millisecond)
-	run := in.run
+	run := in.run()
 	third := second.ForkSuccessor()
 	third.Unhealthy = true
 	second.End(pidfd.Exit{Known: true})
 	h.kernel.ReapForeign(second)
 	h.v.RunFor(web.Watchdog + 50*time.Millisecond)
-	if in.run != run || !run.mainEnded() {
-		t.Fatalf("web is %s, want the exit of its main process noticed", in.machine.State().Name())
+	if in.run() != run || !run.mainEnded() {
+		t.Fatalf("web is %s, want the exit of its main process noticed", in.state().Name())
 	}
 	second.Notify(notify.Message{MainPID: third.Pid})
 	h.v.RunFor(time.Minute)
-	if in.run == run {
-		t.Errorf("web is %s, with process %d: its watchdog time-out was missed", in.machine.State().Name(), in.run.process.Pid())
+	if in.run() == run {
+		t.Errorf("web is %s, with process %d: its watchdog time-out was missed", in.state().Name(), in.run().process().Pid())
 	}
 }
 
@@ -133,7 +132,7 @@ func TestExitedProcessIsNotReportedUnkillable(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Watchdog, web.StopTimeout = time.Hour, 0
 	h, in := newRunning(web, false)
-	main := h.kernel.Main(in.run.invocationID)
+	main := h.kernel.Main(in.run().id())
 	main.IgnoresStop = true
 	h.kernel.OnWaitsIn = func(instance string) { t.Errorf("%s is reported as unkillable", instance) }
 	h.journal.stalled = true
@@ -143,8 +142,8 @@ func TestExitedProcessIsNotReportedUnkillable(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.v.RunFor(2 * notifyDrainLimit)
-	if in.machine.State() != fsm.Stopped || h.err != nil {
-		t.Errorf("web is %s, %v; want it stopped", in.machine.State().Name(), h.err)
+	if in.state() != fsm.Stopped || h.err != nil {
+		t.Errorf("web is %s, %v; want it stopped", in.state().Name(), h.err)
 	}
 }
 
@@ -160,8 +159,8 @@ func TestUnwatchedProcessIsReportedUnkillable(t *testing.T) {
 	h.sup = New(h.options())
 	h.sup.Start(func() {})
 	h.v.RunFor(500 * time.Millisecond) // less than the time until superd first polls it
-	in := h.sup.registry.byName["web"]
-	main := h.kernel.Main(in.run.invocationID)
+	in := inspect(h.sup).instance("web")
+	main := h.kernel.Main(in.run().id())
 	main.IgnoresStop, main.Unkillable = true, true
 	h.journal.stalled = true
 	main.Notify(notify.Message{MainPID: main.Pid})
@@ -169,8 +168,8 @@ func TestUnwatchedProcessIsReportedUnkillable(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.v.RunFor(host.KillPause + time.Second)
-	if in.unkillable == "" || h.err != nil {
-		t.Errorf("web is %s, unkillable %q, %v; want it reported", in.machine.State().Name(), in.unkillable, h.err)
+	if in.unkillable() == "" || h.err != nil {
+		t.Errorf("web is %s, unkillable %q, %v; want it reported", in.state().Name(), in.unkillable(), h.err)
 	}
 }
 
@@ -182,7 +181,7 @@ func TestCheckBetweenMainProcesses(t *testing.T) {
 	web.Watchdog = time.Hour
 	web.Health = &config.Health{TCP: "web", Interval: time.Hour, Timeout: time.Second, Failures: 1, Action: config.HealthRestart}
 	h, in := newRunning(web, false)
-	first, run := h.kernel.Main(in.run.invocationID), in.run
+	first, run := h.kernel.Main(in.run().id()), in.run()
 	second := first.ForkSuccessor()
 	resume := h.journal.stall()
 	// Not dropped before it is saved; those after it stay unread
@@ -190,10 +189,10 @@ func TestCheckBetweenMainProcesses(t *testing.T) {
 	first.Notify(notify.Message{MainPID: second.Pid})
 	first.End(pidfd.Exit{Known: true})
 	h.v.RunFor(10 * time.Millisecond)
-	run.monitor.onResult(probe.Result{Outcome: probe.Failed, Reason: "connection refused", At: h.v.Now()})
+	run.failCheck("connection refused")
 	resume()
 	h.v.RunFor(time.Second)
-	if in.machine.State() != fsm.Running || in.run != run || simProcessOf(run.process) != second {
-		t.Errorf("web is %s: %s; want it running, with its second process", in.machine.State().Name(), in.reason())
+	if in.state() != fsm.Running || in.run() != run || simProcessOf(run.process()) != second {
+		t.Errorf("web is %s: %s; want it running, with its second process", in.state().Name(), in.reason())
 	}
 }

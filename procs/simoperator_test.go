@@ -26,8 +26,8 @@ func (h *history) want(name string, up bool) {
 // command draws one command of the operator.
 func (h *history) command() {
 	switch draw := h.rng.IntN(10); {
-	case len(h.sup.registry.instances) == 0 || draw == 9:
-		if !h.sup.shutdown.begun {
+	case inspect(h.sup).count() == 0 || draw == 9:
+		if !inspect(h.sup).shutdownBegun() {
 			h.reload()
 		}
 		return
@@ -35,16 +35,16 @@ func (h *history) command() {
 		h.scale()
 		return
 	}
-	name := h.sup.registry.instances[h.rng.IntN(len(h.sup.registry.instances))].name
+	name := inspect(h.sup).at(h.rng.IntN(inspect(h.sup).count())).name()
 	op := []Op{OpStart, OpStop, OpRestart}[h.rng.IntN(3)]
 	h.logf("%s %s", op, name)
-	selected, _ := h.sup.selector.instances([]string{name})
+	selected := inspect(h.sup).selected(name)
 	for _, in := range selected {
 		if op == OpStop || in.refusal(op) == "" {
-			h.want(in.name, op != OpStop)
-			if op != OpStop && !in.membership.Leaves() {
+			h.want(in.name(), op != OpStop)
+			if op != OpStop && !in.leaves() {
 				h.resetRequirements(in)
-				h.models[in.name].resetFailed()
+				h.models[in.name()].resetFailed()
 			}
 		}
 	}
@@ -52,7 +52,7 @@ func (h *history) command() {
 	h.commands++
 	asked := h.commands
 	for _, in := range selected {
-		h.lastCommand[in.name] = asked
+		h.lastCommand[in.name()] = asked
 	}
 	if _, err := h.sup.Command(op, []string{name}, true, func(outcomes []CommandResult) {
 		h.pending--
@@ -69,14 +69,14 @@ func (h *history) command() {
 
 // scale draws another number of replicas for a program.
 func (h *history) scale() {
-	programs := h.sup.config.active.Programs
-	if len(programs) == 0 || h.sup.shutdown.begun {
+	programs := inspect(h.sup).config().Programs
+	if len(programs) == 0 || inspect(h.sup).shutdownBegun() {
 		return
 	}
 	p := programs[h.rng.IntN(len(programs))]
 	n := h.rng.IntN(4)
 	h.logf("scale %s=%d", p.Name, n)
-	before, desired := h.instanceNames(p), h.sup.replicas.desiredFor(p.Name)
+	before, desired := h.instanceNames(p), inspect(h.sup).desiredFor(p.Name)
 	if len(before) == 0 {
 		desired = &fsm.Target{Up: true, By: fsm.By(fsm.ActorOperator)}
 	}
@@ -92,7 +92,7 @@ func (h *history) scale() {
 	if _, err := h.sup.Scale([]Scaling{{p.Name, n}}, true, func(all []ScaleResult) {
 		h.pending--
 		h.logf("scale %s=%d: %v", p.Name, n, all)
-		if _, ok := h.journal.values[snapshot.ScaleKey(p.Name)]; ok != (h.sup.replicas.scales[p.Name] != snapshot.Scale{}) && !h.journal.queued(snapshot.ScaleKey(p.Name)) {
+		if _, ok := h.journal.values[snapshot.ScaleKey(p.Name)]; ok != (inspect(h.sup).scales()[p.Name] != snapshot.Scale{}) && !h.journal.queued(snapshot.ScaleKey(p.Name)) {
 			h.fail("%s: the operator was answered before the scale was written", p.Name)
 		}
 	}); err != nil {
@@ -111,9 +111,9 @@ func (h *history) instanceNames(p *config.Program) []string {
 // expectNames records the expected desired states of a program's instances when it has those names.
 // desired is that of new ones; nil: that of the configuration.
 func (h *history) expectNames(p *config.Program, desired *fsm.Target, names []string) {
-	for _, in := range h.sup.registry.of(p.Name) {
-		if !slices.Contains(names, in.name) {
-			h.want(in.name, false)
+	for _, in := range inspect(h.sup).of(p.Name) {
+		if !slices.Contains(names, in.name()) {
+			h.want(in.name(), false)
 		}
 	}
 	up := p.Autostart
@@ -121,12 +121,12 @@ func (h *history) expectNames(p *config.Program, desired *fsm.Target, names []st
 		up = desired.Up
 	}
 	for _, name := range names {
-		switch in := h.sup.registry.byName[name]; {
-		case in == nil, in.membership.Leaves() && in.replacement == nil:
+		switch in := inspect(h.sup).instance(name); {
+		case !in.exists(), in.leaves() && !in.hasReplacement():
 			h.want(name, up)
 			delete(h.lastCommand, name) // the last command was for another instance of that name
 		// Its replacement does not exist yet
-		case in.membership.Leaves() && in.replacementTarget == nil:
+		case in.leaves() && !in.hasReplacementTarget():
 			h.want(name, p.Autostart)
 		}
 	}
@@ -134,13 +134,13 @@ func (h *history) expectNames(p *config.Program, desired *fsm.Target, names []st
 
 // reload draws a new configuration.
 func (h *history) reload() {
-	next := &config.Config{Superd: h.sup.config.active.Superd}
+	next := &config.Config{Superd: inspect(h.sup).config().Superd}
 	if h.chance(0.2) {
 		next.Superd.ExitWhen = h.drawExitWhen()
 	}
 	for i := range 5 {
 		name := fmt.Sprintf("p%d", i)
-		switch had := h.sup.config.active.Program(name); {
+		switch had := inspect(h.sup).config().Program(name); {
 		case h.chance(0.2): // not added, or removed
 		case had != nil && h.chance(0.5):
 			next.Programs = append(next.Programs, had)
@@ -151,11 +151,11 @@ func (h *history) reload() {
 		}
 	}
 	keep := map[*config.Program]bool{}
-	for _, p := range h.sup.config.active.Programs {
+	for _, p := range inspect(h.sup).config().Programs {
 		keep[p] = true
 	}
 	h.drawDependencies(next, keep)
-	diff := config.Compare(h.sup.config.active, next)
+	diff := config.Compare(inspect(h.sup).config(), next)
 	for i := range diff.Programs {
 		h.expectChange(&diff.Programs[i])
 	}
@@ -165,10 +165,10 @@ func (h *history) reload() {
 		h.defect.reload(h, &diff)
 	}
 	untouched := h.untouched(&diff)
-	h.sup.reloads.applyWithExitPolicy(next, diff)
+	inspect(h.sup).apply(next, diff)
 	for in, was := range untouched {
-		if in.machine.State() != was.state || in.run != was.run {
-			h.fail("%s was %s and is %s after a reload that does not concern it, or is to be applied live", in.name, was.state, in.machine.State())
+		if in.state() != was.state || in.run() != was.run {
+			h.fail("%s was %s and is %s after a reload that does not concern it, or is to be applied live", in.name(), was.state, in.state())
 		}
 	}
 	h.observeReload()
@@ -177,24 +177,24 @@ func (h *history) reload() {
 // A stateAndRun is the state and run of an instance.
 type stateAndRun struct {
 	state fsm.State
-	run   *run
+	run   runView
 }
 
 // untouched returns the instances that a reload must not stop, start or restart.
-func (h *history) untouched(diff *config.Diff) map[*instance]stateAndRun {
-	all := map[*instance]stateAndRun{}
-	for _, in := range h.sup.registry.instances {
-		program := h.file.Program(in.program.Name)
-		if c := diff.Of(in.program.Name); program == nil || c == nil || in.membership.Leaves() || !slices.Contains(h.instanceNames(program), in.name) {
+func (h *history) untouched(diff *config.Diff) map[instanceView]stateAndRun {
+	all := map[instanceView]stateAndRun{}
+	for in := range inspect(h.sup).instances() {
+		program := h.file.Program(in.program().Name)
+		if c := diff.Of(in.program().Name); program == nil || c == nil || in.leaves() || !slices.Contains(h.instanceNames(program), in.name()) {
 			continue
 		}
-		same := program == in.program
-		if r := in.run; r != nil && !same && in.machine.State() == fsm.Running {
-			change := config.CompareProgram(r.program, program)
+		same := program == in.program()
+		if r := in.run(); r.exists() && !same && in.state() == fsm.Running {
+			change := config.CompareProgram(r.program(), program)
 			same = !change.Restarts()
 		}
 		if same {
-			all[in] = stateAndRun{in.machine.State(), in.run}
+			all[in] = stateAndRun{in.state(), in.run()}
 		}
 	}
 	return all
@@ -207,44 +207,44 @@ func (h *history) expectChange(c *config.Change) {
 	case config.Unchanged:
 	case config.ProgramRemoved:
 		delete(h.scales, c.Name)
-		for _, in := range h.sup.registry.of(c.Name) {
-			h.want(in.name, false)
+		for _, in := range inspect(h.sup).of(c.Name) {
+			h.want(in.name(), false)
 		}
 	case config.ProgramAdded:
 		h.expectNames(p, nil, p.Instances())
 	default:
-		desired := h.sup.replicas.desiredFor(c.Name)
+		desired := inspect(h.sup).desiredFor(c.Name)
 		if c.Key("replicas") != nil {
 			delete(h.scales, c.Name)
 		}
 		names := h.instanceNames(p)
 		h.expectNames(p, desired, names)
-		for _, in := range h.sup.registry.of(c.Name) {
-			if in.membership.Leaves() || !slices.Contains(names, in.name) {
+		for _, in := range inspect(h.sup).of(c.Name) {
+			if in.leaves() || !slices.Contains(names, in.name()) {
 				continue
 			}
-			model := h.models[in.name]
+			model := h.models[in.name()]
 			model.excusedAt = h.v.Now() // its time-outs may have changed
-			model.outcomeUncertain = model.outcomeUncertain || in.machine.State() == fsm.TearingDown
-			starts := !model.wantUp && (p.Autostart && !in.program.Autostart && !in.machine.Desired().By.Is(fsm.ActorOperator) || p.Scheduled() && in.machine.Desired().By.Is(fsm.ActorUnscheduled))
-			if model.wantUp && in.machine.State() == fsm.Waiting && !in.machine.RunPending() && fsm.Unschedules(in.program, p) {
-				h.want(in.name, false)
+			model.outcomeUncertain = model.outcomeUncertain || in.state() == fsm.TearingDown
+			starts := !model.wantUp && (p.Autostart && !in.program().Autostart && !in.target().By.Is(fsm.ActorOperator) || p.Scheduled() && in.target().By.Is(fsm.ActorUnscheduled))
+			if model.wantUp && in.state() == fsm.Waiting && !in.machine().RunPending() && fsm.Unschedules(in.program(), p) {
+				h.want(in.name(), false)
 			}
 			if starts {
-				h.want(in.name, true)
+				h.want(in.name(), true)
 			}
-			restarts := in.run == nil && c.Restarts()
-			if in.run != nil {
-				change := config.CompareProgram(in.run.program, p)
+			restarts := !in.run().exists() && c.Restarts()
+			if in.run().exists() {
+				change := config.CompareProgram(in.run().program(), p)
 				restarts = change.Restarts()
 			}
-			if in.run != nil && in.program.Scheduled() && p.Scheduled() {
+			if in.run().exists() && in.program().Scheduled() && p.Scheduled() {
 				restarts = false // the run continues
 			}
-			if restarts && model.wantUp && (in.machine.State() != fsm.Backoff || starts) {
+			if restarts && model.wantUp && (in.state() != fsm.Backoff || starts) {
 				model.resetFailed()
-				if in.run != nil {
-					model.outdatedRun, model.restartRequested = in.run.invocationID, false
+				if in.run().exists() {
+					model.outdatedRun, model.restartRequested = in.run().id(), false
 				}
 			}
 		}

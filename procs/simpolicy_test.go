@@ -24,7 +24,7 @@ type policyModel struct {
 // observeShutdown checks that superd has a reason to shut down.
 func (h *history) observeShutdown() {
 	p := &h.policy
-	if p.shutdownSeen || !h.sup.shutdown.begun {
+	if p.shutdownSeen || !inspect(h.sup).shutdownBegun() {
 		return
 	}
 	p.shutdownSeen, p.shutdownTurn = true, h.v.Turns()
@@ -32,10 +32,10 @@ func (h *history) observeShutdown() {
 	case p.shutdownRequested && p.statuses == nil:
 		p.statuses = []int{0}
 	case p.shutdownRequested, p.statuses != nil:
-	case h.sup.config.active.Superd.ExitWhen == config.ExitAllExited && p.begun && h.allAtRest():
-		p.statuses = h.firstFailures(func(*instance) bool { return true })
+	case inspect(h.sup).config().Superd.ExitWhen == config.ExitAllExited && p.begun && h.allAtRest():
+		p.statuses = h.firstFailures(func(instanceView) bool { return true })
 	default:
-		h.fail("superd shuts down: %s", h.sup.shutdown.why)
+		h.fail("superd shuts down: %s", inspect(h.sup).shutdownReason())
 	}
 	for _, name := range sortedKeys(h.models) {
 		h.want(name, false)
@@ -43,17 +43,17 @@ func (h *history) observeShutdown() {
 }
 
 // recordFinalExit records the status of an instance that has ended and stays down.
-func (h *history) recordFinalExit(in *instance, ran *hosttest.Process) {
-	model := h.models[in.name]
+func (h *history) recordFinalExit(in instanceView, ran *hosttest.Process) {
+	model := h.models[in.name()]
 	model.exitStatus = statusOf(in, ran)
 	h.recordExitDecision(in, model)
 }
 
 // recordExitDecision records whether an instance that stays down ends superd, and with which
 // status.
-func (h *history) recordExitDecision(in *instance, model *model) {
+func (h *history) recordExitDecision(in instanceView, model *model) {
 	p, turn := &h.policy, h.v.Turns()
-	decides := in.program.Essential || h.sup.config.active.Superd.ExitWhen == config.ExitAnyFailed && in.machine.State() == fsm.Failed
+	decides := in.program().Essential || inspect(h.sup).config().Superd.ExitWhen == config.ExitAnyFailed && in.state() == fsm.Failed
 	if decides && !p.shutdownSeen && !p.shutdownRequested && (p.statuses == nil || p.decidedIn == turn) {
 		p.statuses, p.decidedIn = append(p.statuses, model.exitStatus), turn
 	}
@@ -63,8 +63,8 @@ func (h *history) recordExitDecision(in *instance, model *model) {
 // decides the status.
 func (h *history) observeReload() {
 	p := &h.policy
-	for _, in := range h.sup.registry.instances { // a slow retry may have been cancelled
-		if model := h.models[in.name]; in.machine.State() == fsm.Failed && in.restartTimer == nil && model.in == in {
+	for in := range inspect(h.sup).instances() { // a slow retry may have been cancelled
+		if model := h.models[in.name()]; in.state() == fsm.Failed && !in.retryPending() && model.in == in {
 			if model.lastRun != "" {
 				model.exitStatus = statusOf(in, h.kernel.Main(model.lastRun))
 			}
@@ -74,19 +74,20 @@ func (h *history) observeReload() {
 			}
 		}
 	}
-	if h.sup.config.active.Superd.ExitWhen != config.ExitAnyFailed || p.shutdownSeen || p.shutdownRequested || p.statuses != nil {
+	if inspect(h.sup).config().Superd.ExitWhen != config.ExitAnyFailed || p.shutdownSeen || p.shutdownRequested || p.statuses != nil {
 		return
 	}
-	failedFinally := func(in *instance) bool { return in.machine.State() == fsm.Failed && in.restartTimer == nil }
-	if slices.ContainsFunc(h.sup.registry.instances, failedFinally) {
+	failedFinally := func(in instanceView) bool { return in.state() == fsm.Failed && !in.retryPending() }
+	if h.anyInstance(failedFinally) {
 		p.statuses, p.decidedIn = h.firstFailures(failedFinally), h.v.Turns()
 	}
 }
 
 // statusOf returns superd's exit status if the instance decides it.
-func statusOf(in *instance, ran *hosttest.Process) int {
+func statusOf(in instanceView, ran *hosttest.Process) int {
+	e, _ := in.lastExit()
 	switch {
-	case ran == nil, !in.lastExit.Known, in.machine.State() == fsm.Failed && ran.Exit.Signal == 0 && ran.Exit.Code == 0:
+	case ran == nil, !e.Known, in.state() == fsm.Failed && ran.Exit.Signal == 0 && ran.Exit.Code == 0:
 		return 1
 	case ran.Exit.Signal != 0:
 		return 128 + int(ran.Exit.Signal)
@@ -96,11 +97,11 @@ func statusOf(in *instance, ran *hosttest.Process) int {
 }
 
 // firstFailures returns the statuses of the instances that failed first, among those that count.
-func (h *history) firstFailures(counts func(*instance) bool) []int {
+func (h *history) firstFailures(counts func(instanceView) bool) []int {
 	var first []int
 	var at = h.v.Now() + 1
-	for _, in := range h.sup.registry.instances {
-		switch m := h.models[in.name]; {
+	for in := range inspect(h.sup).instances() {
+		switch m := h.models[in.name()]; {
 		case m.in != in || m.state != fsm.Failed || !counts(in) || m.stateAt > at:
 		case m.stateAt == at:
 			first = append(first, m.exitStatus)
@@ -120,12 +121,12 @@ func (h *history) checkPolicy() {
 	switch {
 	case p.shutdownSeen:
 		if h.ended && !slices.Contains(p.statuses, h.sup.ExitStatus()) {
-			h.fail("superd ends with status %d, want one of %v: %s", h.sup.ExitStatus(), p.statuses, h.sup.shutdown.why)
+			h.fail("superd ends with status %d, want one of %v: %s", h.sup.ExitStatus(), p.statuses, inspect(h.sup).shutdownReason())
 		}
 		return
 	case p.statuses != nil && turn > p.decidedIn+1:
 		h.fail("superd still runs, want it to end with status %v", p.statuses)
-	case h.sup.config.active.Superd.ExitWhen != config.ExitAllExited || !p.begun || !h.allAtRest():
+	case inspect(h.sup).config().Superd.ExitWhen != config.ExitAllExited || !p.begun || !h.allAtRest():
 		p.restSince = 0
 	case p.restSince == 0:
 		p.restSince = turn
@@ -137,8 +138,8 @@ func (h *history) checkPolicy() {
 // allAtRest reports whether each instance is down, or waits for one that is down, and none is about
 // to start.
 func (h *history) allAtRest() bool {
-	for _, in := range h.sup.registry.instances {
-		if !in.machine.State().AtRest() && (in.machine.State() != fsm.Waiting || !h.mayWait(in) || in.awaitsSchedule()) || in.restartTimer != nil || in.membership.Leaves() {
+	for in := range inspect(h.sup).instances() {
+		if !in.state().AtRest() && (in.state() != fsm.Waiting || !h.mayWait(in) || in.awaitsSchedule()) || in.retryPending() || in.leaves() {
 			return false
 		}
 	}

@@ -57,34 +57,34 @@ func (h *history) drawChecks(p *config.Program) {
 
 // checkReady checks that a run is ready if and only if its main process is, and that it is ended as
 // not ready, unhealthy or hanging only with good reason.
-func (h *history) checkReady(in *instance, model *model) {
-	r, now := in.run, h.v.Now()
-	if r == nil || r.process == nil {
+func (h *history) checkReady(in instanceView, model *model) {
+	r, now := in.run(), h.v.Now()
+	if !r.hasProcess() {
 		return
 	}
-	p := simProcessOf(r.process)
-	if p == nil || p.Role != hosttest.RoleMain || p.Run != r.invocationID {
-		p = h.kernel.Main(r.invocationID)
+	p := simProcessOf(r.process())
+	if p == nil || p.Role != hosttest.RoleMain || p.Run != r.id() {
+		p = h.kernel.Main(r.id())
 	}
 	if p == nil {
 		return
 	}
-	switch in.machine.State() {
+	switch in.state() {
 	case fsm.Running:
 		// A reload may have changed the kind of readiness after the instance was ready. Numbered
 		// instances share one address.
-		if ready := r.program.Ready; ready != nil && p.ReadyAt == 0 && (reportsReadiness(ready) || !numbered(in.name)) && h.reloadedAt < p.Began {
-			h.fail("%s is running, and its process was never ready", in.name)
+		if ready := r.program().Ready; ready != nil && p.ReadyAt == 0 && (reportsReadiness(ready) || !numbered(in.name())) && h.reloadedAt < p.Began {
+			h.fail("%s is running, and its process was never ready", in.name())
 		}
 	case fsm.Starting:
-		if late := now - max(p.Began, h.sup.startedAt, h.reloadedAt); late > r.program.StartTimeout+maxDelayOf(h.kernel.SocketOf(p.Run)) {
-			h.fail("%s is starting for %v, start time-out %v", in.name, late, r.program.StartTimeout)
+		if late := now - max(p.Began, inspect(h.sup).startedAt(), h.reloadedAt); late > r.program().StartTimeout+maxDelayOf(h.kernel.SocketOf(p.Run)) {
+			h.fail("%s is starting for %v, start time-out %v", in.name(), late, r.program().StartTimeout)
 		}
 	}
-	if in.machine.State() == fsm.Running && model.state == fsm.Running {
+	if in.state() == fsm.Running && model.state == fsm.Running {
 		h.checkUnhealthy(in, r, p, model)
 	}
-	if in.machine.FailureReason().Kind != fsm.ReasonNone && !model.runFailed {
+	if in.machine().FailureReason().Kind != fsm.ReasonNone && !model.runFailed {
 		model.runFailed = true
 		h.checkFailureReason(in, r, p)
 	}
@@ -96,68 +96,68 @@ func reportsReadiness(ready *config.Ready) bool { return ready.Notify || ready.F
 
 // checkUnhealthy checks that superd ends an unhealthy process as soon as its checks or its watchdog
 // can tell.
-func (h *history) checkUnhealthy(in *instance, r *run, p *hosttest.Process, model *model) {
-	if !p.Unhealthy || r.reloadTimer != nil || r.ownStopTimer != nil || p.ReadyAt == 0 {
+func (h *history) checkUnhealthy(in instanceView, r runView, p *hosttest.Process, model *model) {
+	if !p.Unhealthy || r.reloads() || r.stopsItself() || p.ReadyAt == 0 {
 		return
 	}
-	unhealthyFor := h.v.Now() - max(p.UnhealthySince, h.sup.startedAt, h.reloadedAt, r.reloadedAt, model.stateAt)
-	if health := r.program.Health; health != nil && health.Action == config.HealthRestart && !h.commandMayFail(in) && !strings.Contains(in.name, "@") {
+	unhealthyFor := h.v.Now() - max(p.UnhealthySince, inspect(h.sup).startedAt(), h.reloadedAt, r.reloadedAt(), model.stateAt)
+	if health := r.program().Health; health != nil && health.Action == config.HealthRestart && !h.commandMayFail(in) && !strings.Contains(in.name(), "@") {
 		// One check may just have passed. Each may be a tenth of the interval late and take
 		// its time-out.
 		if most := time.Duration(health.Failures+1)*(health.Interval*11/10+health.Timeout) + simMaxDelay; unhealthyFor > most {
-			h.fail("%s is unhealthy for %v and is not ended, limit %d failures", in.name, unhealthyFor, health.Failures)
+			h.fail("%s is unhealthy for %v and is not ended, limit %d failures", in.name(), unhealthyFor, health.Failures)
 		}
 	}
 	if p.Watchdog > 0 && unhealthyFor > p.Watchdog+maxDelayOf(h.kernel.SocketOf(p.Run)) {
-		h.fail("%s hangs for %v and is not ended, watchdog %v", in.name, unhealthyFor, p.Watchdog)
+		h.fail("%s hangs for %v and is not ended, watchdog %v", in.name(), unhealthyFor, p.Watchdog)
 	}
 }
 
 // checkFailureReason checks that the reason for which superd ends a run is true.
-func (h *history) checkFailureReason(in *instance, r *run, p *hosttest.Process) {
-	now, failureReason := h.v.Now(), in.machine.FailureReason()
+func (h *history) checkFailureReason(in instanceView, r runView, p *hosttest.Process) {
+	now, failureReason := h.v.Now(), in.machine().FailureReason()
 	switch failureReason.Kind {
 	case fsm.ReasonStartTimeout:
-		ready, socket := r.program.Ready, h.kernel.SocketOf(p.Run)
+		ready, socket := r.program().Ready, h.kernel.SocketOf(p.Run)
 		if ready != nil && reportsReadiness(ready) && p.ReadyAt != 0 && now-p.ReadyAt > maxDelayOf(socket)+2*ready.Interval && !socket.Lost {
-			h.fail("%s was ended as not ready, and is ready for %v", in.name, now-p.ReadyAt)
+			h.fail("%s was ended as not ready, and is ready for %v", in.name(), now-p.ReadyAt)
 		}
-		if now-p.Began < r.program.StartTimeout-simMaxDelay {
-			h.fail("%s was ended as not ready after only %v", in.name, now-p.Began)
+		if now-p.Began < r.program().StartTimeout-simMaxDelay {
+			h.fail("%s was ended as not ready after only %v", in.name(), now-p.Began)
 		}
 	case fsm.ReasonUnhealthy:
-		command := r.program.Health == nil || r.program.Health.Exec != nil
+		command := r.program().Health == nil || r.program().Health.Exec != nil
 		if p.UnhealthySince == 0 && p.ReadyAt != 0 && now-p.ReadyAt > 5*time.Minute && !p.Busy && !h.checksMayHang && !(command && h.commandMayFail(in)) {
-			h.fail("%s was ended as unhealthy, and never was: %s", in.name, failureReason)
+			h.fail("%s was ended as unhealthy, and never was: %s", in.name(), failureReason)
 		}
 		lost := h.kernel.SocketOf(p.Run).Lost
-		if health := r.program.Health; health != nil && health.TCP != "" && !h.checksMayHang && p.UnhealthySince == 0 && p.ReadyAt != 0 && !lost {
+		if health := r.program().Health; health != nil && health.TCP != "" && !h.checksMayHang && p.UnhealthySince == 0 && p.ReadyAt != 0 && !lost {
 			// Checks begun before it was ready, or during its reload, have a result
 			// by now.
 			resultsDue := now > p.ReadyAt+health.Timeout+simMaxDelay
-			if resultsDue && p.Busy && now < p.BusyAt+r.program.StartTimeout-simMaxDelay {
-				h.fail("%s was ended as unhealthy during its reload", in.name)
+			if resultsDue && p.Busy && now < p.BusyAt+r.program().StartTimeout-simMaxDelay {
+				h.fail("%s was ended as unhealthy during its reload", in.name())
 			}
 			if resultsDue && !p.Busy {
-				h.fail("%s was ended as unhealthy, and is healthy: %s", in.name, failureReason)
+				h.fail("%s was ended as unhealthy, and is healthy: %s", in.name(), failureReason)
 			}
 		}
 	case fsm.ReasonWatchdogTimeout:
 		// Unsaved messages delay the time-out: a ping after the deadline is too late
 		age := now - p.PingedAt
 		if p.UnhealthySince == 0 && age < p.Watchdog && age > maxDelayOf(h.kernel.SocketOf(p.Run)) {
-			h.fail("%s was ended by its watchdog, pinged %v ago", in.name, age)
+			h.fail("%s was ended by its watchdog, pinged %v ago", in.name(), age)
 		}
 	default:
-		h.fail("%s ended: %s", in.name, failureReason)
+		h.fail("%s ended: %s", in.name(), failureReason)
 	}
 }
 
 // commandMayFail reports whether exec checks of the instance may fail though it is healthy: in a
 // resource shortage, or because an unkillable child of one delays the next.
-func (h *history) commandMayFail(in *instance) bool {
+func (h *history) commandMayFail(in instanceView) bool {
 	for p := range h.kernel.Processes() {
-		if p.Instance == in.name+host.ProbeSuffix && p.Unkillable {
+		if p.Instance == in.name()+host.ProbeSuffix && p.Unkillable {
 			return true
 		}
 	}

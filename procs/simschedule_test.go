@@ -99,15 +99,15 @@ func (h *history) stepWall(d time.Duration) {
 }
 
 // scheduleInForce returns the program whose schedule must be active.
-func scheduleInForce(in *instance) *config.Program {
-	if in.machine.Desired().Up && !in.membership.Leaves() && in.program.Scheduled() {
-		return in.program
+func scheduleInForce(in instanceView) *config.Program {
+	if in.target().Up && !in.leaves() && in.program().Scheduled() {
+		return in.program()
 	}
 	return nil
 }
 
 // checkSchedule checks that each scheduled time is due once, and is run or rightly skipped.
-func (h *history) checkSchedule(in *instance, model *model) {
+func (h *history) checkSchedule(in instanceView, model *model) {
 	s, p := &model.schedule, scheduleInForce(in)
 	early := in.awaitsSchedule()
 	if p == nil {
@@ -115,8 +115,8 @@ func (h *history) checkSchedule(in *instance, model *model) {
 			*s = scheduleModel{}
 		}
 		s.early = early
-		if early && !in.machine.Desired().Up {
-			h.fail("%s waits for its schedule and is not wanted up", in.name)
+		if early && !in.target().Up {
+			h.fail("%s waits for its schedule and is not wanted up", in.name())
 		}
 		return
 	}
@@ -124,17 +124,17 @@ func (h *history) checkSchedule(in *instance, model *model) {
 	boot := h.v.Boot()
 	switch {
 	case s.program == nil || s.program.Schedule != p.Schedule:
-		*s = scheduleModel{program: p, last: boot, dueFor: in.schedule.dueFor, stepped: true, mainsStarted: h.kernel.MainsStarted(in.name)}
+		*s = scheduleModel{program: p, last: boot, dueFor: in.schedule().dueFor(), stepped: true, mainsStarted: h.kernel.MainsStarted(in.name())}
 		return
 	}
 	if s.program.ScheduleJitter != p.ScheduleJitter {
 		s.changed = boot // a start that the old jitter delayed may be due now
 	}
 	s.program = p
-	if _, ok := in.schedule.entry.Plan(); !ok {
-		h.fail("%s: its schedule %q has no further time", in.name, p.Schedule)
+	if !in.schedule().hasNext() {
+		h.fail("%s: its schedule %q has no further time", in.name(), p.Schedule)
 	}
-	if plan := in.schedule.entry.State(); plan != s.plan {
+	if plan := in.schedule().progress(); plan != s.plan {
 		if s.plan = plan; s.stepped {
 			s.last = boot // the same time may be due again, which dueFor does not show
 		}
@@ -142,48 +142,48 @@ func (h *history) checkSchedule(in *instance, model *model) {
 	pause := pauseOf(p.Schedule)
 	jitter := min(p.ScheduleJitter, pause)
 	known := s.newest() // due time of a run that began in this turn for an earlier time
-	if !in.schedule.dueFor.Equal(s.dueFor) {
+	if !in.schedule().dueFor().Equal(s.dueFor) {
 		h.observeDue(in, s, pause, jitter)
 		if s.early && !early {
 			model.resetFailed() // the counters of retries are reset for each due time
 		}
 	}
-	if r := in.run; r != nil && r.invocationID != s.run {
-		if s.run, s.begun = r.invocationID, known; s.early {
+	if r := in.run(); r.exists() && r.id() != s.run {
+		if s.run, s.begun = r.id(), known; s.early {
 			s.begun = s.newest()
 		}
 	}
-	if born := h.kernel.MainsStarted(in.name); born > s.mainsStarted {
+	if born := h.kernel.MainsStarted(in.name()); born > s.mainsStarted {
 		s.mainsStarted, s.ran = born, s.begun
 	}
 	deadline := max(s.last+pause, h.wokeAt, h.startedBoot, s.changed) + jitter + margin
 	if boot > deadline {
-		h.fail("%s: no time of %q was due for %v", in.name, p.Schedule, boot-s.last)
+		h.fail("%s: no time of %q was due for %v", in.name(), p.Schedule, boot-s.last)
 	}
 }
 
 // observeDue checks a scheduled time that was due in this turn.
-func (h *history) observeDue(in *instance, s *scheduleModel, pause, jitter time.Duration) {
+func (h *history) observeDue(in instanceView, s *scheduleModel, pause, jitter time.Duration) {
 	p, boot, wall := s.program, h.v.Boot(), h.v.Wall()
-	dueFor := in.schedule.dueFor
+	dueFor := in.schedule().dueFor()
 	late := wall.Sub(dueFor)
 	if p.Schedule[0] != '@' && !s.stepped && !s.ran.at.IsZero() && !dueFor.After(s.ran.at) {
-		h.fail("%s: %v was due after it was run for %v", in.name, dueFor, s.ran.at)
+		h.fail("%s: %v was due after it was run for %v", in.name(), dueFor, s.ran.at)
 	}
 	switch {
 	case late < -time.Second:
-		h.fail("%s: %v was due %v before it came", in.name, dueFor, -late)
+		h.fail("%s: %v was due %v before it came", in.name(), dueFor, -late)
 	case p.Schedule[0] == '@':
 		if s.origin == 0 {
 			s.origin = boot - late
 		}
 		s.point = 1 + int64((boot-late-s.origin+pause/2)/pause)
 		if s.point <= s.donePoint {
-			h.fail("%s: point %d of %q was due after point %d was done", in.name, s.point, p.Schedule, s.donePoint)
+			h.fail("%s: point %d of %q was due after point %d was done", in.name(), s.point, p.Schedule, s.donePoint)
 		}
 		s.donePoint = 1 + int64((boot-s.origin)/pause)
 	case !s.stepped && !dueFor.After(s.dueFor):
-		h.fail("%s: %v was due after %v", in.name, dueFor, s.dueFor)
+		h.fail("%s: %v was due after %v", in.name(), dueFor, s.dueFor)
 	}
 	skips := p.ScheduleMissed == config.MissedSkip
 	skip := skips && late > jitter+2*time.Second
@@ -191,9 +191,9 @@ func (h *history) observeDue(in *instance, s *scheduleModel, pause, jitter time.
 	switch {
 	case !s.early || skips && !skip && late >= time.Second: // delayed by jitter, or missed
 	case skip && !early:
-		h.fail("%s was started for %v, missed by %v and to be skipped", in.name, dueFor, late)
+		h.fail("%s was started for %v, missed by %v and to be skipped", in.name(), dueFor, late)
 	case !skip && early:
-		h.fail("%s was not started for %v", in.name, dueFor)
+		h.fail("%s was not started for %v", in.name(), dueFor)
 	}
 	if s.stepped {
 		s.first = dueFor
@@ -203,17 +203,17 @@ func (h *history) observeDue(in *instance, s *scheduleModel, pause, jitter time.
 
 // resyncSchedule updates the model after superd was killed. known reports whether the old state was
 // written.
-func (h *history) resyncSchedule(in *instance, model *model, known bool) {
+func (h *history) resyncSchedule(in instanceView, model *model, known bool) {
 	s := &model.schedule
-	if in.schedule == nil || !known && s.ran == (simPoint{}) {
+	if !in.schedule().exists() || !known && s.ran == (simPoint{}) {
 		*s = scheduleModel{} // the schedule may begin anew
 		return
 	}
 	if !known { // only the start record of the last run is known
 		s.donePoint, s.point = s.ran.number, s.ran.number
 	}
-	if d := in.schedule.dueFor; !d.IsZero() && (d.Before(s.first) || d.After(s.dueFor)) {
+	if d := in.schedule().dueFor(); !d.IsZero() && (d.Before(s.first) || d.After(s.dueFor)) {
 		s.stepped = true // the recorded time precedes the step of the clock
 	}
-	s.dueFor, s.early = in.schedule.dueFor, false
+	s.dueFor, s.early = in.schedule().dueFor(), false
 }

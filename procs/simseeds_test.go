@@ -78,46 +78,32 @@ func TestSimulationSeeds(t *testing.T) {
 	}
 }
 
-// TestNewChildReusesPid: dropping a process that was reaped does not drop a new one with the same
-// pid.
-func TestNewChildReusesPid(t *testing.T) {
-	h := newHistory(1, defect{}, false)
-	first, second := &hosttest.Handle{Process: &hosttest.Process{Pid: 7}}, &hosttest.Handle{Process: &hosttest.Process{Pid: 7}}
-	reaped := 0
-	h.sup.reaper.byPid[7] = owner{second, func() { reaped++ }}
-	h.sup.reaper.dropChild(first)
-	h.sup.reaper.reapChild(7)
-	if reaped != 1 {
-		t.Error("the end of the second process does not reach its owner")
-	}
-}
-
 // TestCheckWaitsForTreeRecord: a check does not start before the journal has the record by which a
 // successor finds it.
 func TestCheckWaitsForTreeRecord(t *testing.T) {
 	web := programNamed("web", nil)
 	h, in := newRunning(web, false)
-	c := &execChecker{in, in.run, []string{hosttest.ProbeCommand}}
+	command := []string{hosttest.ProbeCommand}
 	h.journal.stalled = true
 	var first, second error
-	stop := c.Check(func(err error) { first = err })
+	stop := in.checkByCommand(command, func(err error) { first = err })
 	h.v.RunFor(time.Minute)
-	if k := in.execProbe.check; k == nil || k.process != nil || k.pending != nil {
+	if p := in.probe(); !p.check || p.process || p.pending != nil {
 		t.Fatal("a check is started that the journal does not know")
 	}
 	if begun := stop(); begun {
 		t.Error("a check that waits for the journal counts as begun")
 	}
 	h.v.RunFor(time.Minute)
-	if first != errCheckStopped || in.probing() {
-		t.Errorf("stopped check: %v, busy %v", first, in.probing())
+	if first != errCheckStopped || in.probe().busy {
+		t.Errorf("stopped check: %v, busy %v", first, in.probe().busy)
 	}
 	second = errCheckStopped
-	c.Check(func(err error) { second = err })
+	in.checkByCommand(command, func(err error) { second = err })
 	h.journal.stalled = false
 	h.journal.write()
 	h.v.RunFor(time.Minute)
-	if second != nil || in.probing() {
-		t.Errorf("check after the journal was written: %v, busy %v", second, in.probing())
+	if second != nil || in.probe().busy {
+		t.Errorf("check after the journal was written: %v, busy %v", second, in.probe().busy)
 	}
 }

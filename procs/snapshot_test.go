@@ -9,7 +9,6 @@ import (
 
 	"superd/config"
 	"superd/procs/fsm"
-	"superd/procs/host"
 	"superd/procs/host/hosttest"
 	"superd/procs/snapshot"
 )
@@ -47,18 +46,7 @@ func TestRestoreIsInverseOfSnapshot(t *testing.T) {
 		} else {
 			v.Run.ReadyAt = 0
 		}
-		in := h.sup.newInstance("web", web, v.Run.Definition, "")
-		in.membership = in.membership.After(fsm.Retire)
-		in.restore(v)
-		(&recoveredInstance{
-			in: in, saved: snapshot.Merged{Instance: v}, recovered: &host.RecoveredProcess{},
-		}).restoreOutput()
-		r := in.restoreRun(v.Config, v.Run)
-		r.mainScope.Open(&r.scope)
-		r.restoreNotify(v.Run, v.Run.Notify, v.Run.Ready)
-		in.restoreAnnouncements(r, v.Run)
-		in.preStart(r).restore(v.Run.Hook)
-		compareFields(t, *v, *in.snapshot())
+		compareFields(t, *v, *inspect(h.sup).restoreCopy(v, web))
 	}
 }
 
