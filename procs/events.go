@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"superd/internal/words"
 	"superd/logs"
 	"superd/pidfd"
 	"superd/procs/eventlog"
@@ -46,7 +47,7 @@ func (r *recorder) recordOutage(o logs.Outage, over bool) {
 		why := fsm.ReasonLogOutage.With("output does not get into " + o.Log + ": " + o.Reason)
 		if over {
 			e.State = eventlog.Over
-			why = fsm.ReasonLogOutageOver.With(coarseDuration(now.Sub(o.Since)))
+			why = fsm.ReasonLogOutageOver.With(words.Coarse(now.Sub(o.Since)))
 		}
 		events.Append(because(e, why))
 	}

@@ -23,7 +23,7 @@ func (d *Diagnosis) Explain(events []eventlog.Event) string {
 	var b strings.Builder
 	printf := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 
-	printf("%s %s %s (%s): %s.", d.Name, d.verb(), d.clock(d.Since), coarseDuration(d.Now.Sub(d.Since)), d.Reason)
+	printf("%s %s %s (%s): %s.", d.Name, d.verb(), d.clock(d.Since), words.Coarse(d.Now.Sub(d.Since)), d.Reason)
 	d.explainTarget(printf)
 	if d.Processes.Unkillable != "" {
 		printf("superd cannot end it: %s.", d.Processes.Unkillable)
@@ -35,7 +35,7 @@ func (d *Diagnosis) Explain(events []eventlog.Event) string {
 		printf("Now: %s.", d.Stage)
 	}
 	if d.KillIn != nil {
-		printf("It gets SIGKILL in %s unless it ends before.", coarseDuration(*d.KillIn))
+		printf("It gets SIGKILL in %s unless it ends before.", words.Coarse(*d.KillIn))
 	}
 	if d.StatusText != "" {
 		printf("It reports: %s.", d.StatusText)
@@ -72,7 +72,7 @@ func (d *Diagnosis) explainLostOutput(printf func(string, ...any)) {
 		if o.Dropping {
 			meanwhile = "New output is dropped"
 		}
-		printf("Its output has not got into its log since %s (%s): %s. %s; superd keeps retrying.", d.clock(o.Since), coarseDuration(d.Now.Sub(o.Since)), o.Reason, meanwhile)
+		printf("Its output has not got into its log since %s (%s): %s. %s; superd keeps retrying.", d.clock(o.Since), words.Coarse(d.Now.Sub(o.Since)), o.Reason, meanwhile)
 	}
 	if d.Output.DroppedBytes > 0 {
 		printf("%d bytes of its output in %d lines were dropped since superd started: its log or the events say why.", d.Output.DroppedBytes, d.Output.DroppedLines)
@@ -135,13 +135,13 @@ func (d *Diagnosis) explainNext(printf func(string, ...any)) {
 	}
 	switch {
 	case !s.NextRun.IsZero():
-		printf("Its schedule is %q: next run at %s, in %s.", s.Spec, d.clock(s.NextRun.Round(time.Second)), coarseDuration(*d.NextStart))
+		printf("Its schedule is %q: next run at %s, in %s.", s.Spec, d.clock(s.NextRun.Round(time.Second)), words.Coarse(*d.NextStart))
 	case s.Spec != "" && d.State == fsm.Waiting && d.NextStart == nil:
 		printf("Its schedule is %q.", s.Spec)
 	case d.NextStart != nil && d.State == fsm.Failed:
-		printf("Next start in %s, then every %s.", coarseDuration(*d.NextStart), words.Duration(r.Limit.RetryAfter))
+		printf("Next start in %s, then every %s.", words.Coarse(*d.NextStart), words.Duration(r.Limit.RetryAfter))
 	case d.NextStart != nil:
-		printf("Next start in %s, after %s in a row; delays grow to at most %s.", coarseDuration(*d.NextStart), words.Plural(r.Attempts, "failure"), maxDelayText(r.Backoff))
+		printf("Next start in %s, after %s in a row; delays grow to at most %s.", words.Coarse(*d.NextStart), words.Plural(r.Attempts, "failure"), maxDelayText(r.Backoff))
 	case d.Desired.Up && (d.State == fsm.Exited || d.State == fsm.Failed):
 		printf("No further start is due: `superd ctl start %s` starts it.", d.Name)
 	}
@@ -222,31 +222,13 @@ func (d *Diagnosis) clock(t time.Time) string {
 	return t.Format(time.DateTime)
 }
 
-// coarseDuration returns d as text, without its smaller units.
-func coarseDuration(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch d = max(d, 0); { // the wall clock may have been set back
-	case d >= 2*day:
-		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
-	case d >= time.Hour:
-		return words.Duration(d.Truncate(time.Minute))
-	case d >= 10*time.Second:
-		return words.Duration(d.Truncate(time.Second))
-	case d >= time.Second:
-		return words.Duration(d.Truncate(100 * time.Millisecond))
-	case d >= time.Millisecond:
-		return words.Duration(d.Truncate(time.Millisecond))
-	}
-	return d.Truncate(time.Microsecond).String()
-}
-
 // runLength returns the duration of a run as text: below a minute as in exit reasons, else
 // coarsely.
 func runLength(d time.Duration) string {
 	if d < time.Minute {
 		return words.Duration(words.Round(d))
 	}
-	return coarseDuration(d)
+	return words.Coarse(d)
 }
 
 func times(n int) string {

@@ -172,21 +172,6 @@ An earlier start still hangs: open executable /mnt/web. The next one waits for i
 	}
 }
 
-func TestSpan(t *testing.T) {
-	tests := []struct {
-		d    time.Duration
-		want string
-	}{
-		{-time.Hour, "0s"}, {12345 * time.Nanosecond, "12µs"}, {12345 * time.Microsecond, "12ms"}, {1655 * time.Millisecond, "1.6s"},
-		{62*time.Second + 900*time.Millisecond, "1m2s"}, {time.Hour, "1h"}, {47*time.Hour + 59*time.Minute, "47h59m"}, {75 * time.Hour, "3d3h"},
-	}
-	for _, tt := range tests {
-		if got := coarseDuration(tt.d); got != tt.want {
-			t.Errorf("span(%d) = %q, want %q", tt.d, got, tt.want)
-		}
-	}
-}
-
 func TestLastLines(t *testing.T) {
 	tests := []struct {
 		name, text string

@@ -38,3 +38,21 @@ func Plural[N int | int64](n N, noun string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
+
+// Coarse returns d as text, without its smaller units.
+func Coarse(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch d = max(d, 0); { // the wall clock may have been set back
+	case d >= 2*day:
+		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+	case d >= time.Hour:
+		return Duration(d.Truncate(time.Minute))
+	case d >= 10*time.Second:
+		return Duration(d.Truncate(time.Second))
+	case d >= time.Second:
+		return Duration(d.Truncate(100 * time.Millisecond))
+	case d >= time.Millisecond:
+		return Duration(d.Truncate(time.Millisecond))
+	}
+	return d.Truncate(time.Microsecond).String()
+}

@@ -33,3 +33,18 @@ func TestPlural(t *testing.T) {
 		}
 	}
 }
+
+func TestCoarse(t *testing.T) {
+	tests := []struct {
+		d    time.Duration
+		want string
+	}{
+		{-time.Hour, "0s"}, {12345 * time.Nanosecond, "12µs"}, {12345 * time.Microsecond, "12ms"}, {1655 * time.Millisecond, "1.6s"},
+		{62*time.Second + 900*time.Millisecond, "1m2s"}, {time.Hour, "1h"}, {47*time.Hour + 59*time.Minute, "47h59m"}, {75 * time.Hour, "3d3h"},
+	}
+	for _, tt := range tests {
+		if got := Coarse(tt.d); got != tt.want {
+			t.Errorf("Coarse(%d) = %q, want %q", tt.d, got, tt.want)
+		}
+	}
+}
