@@ -12,24 +12,6 @@ package deps
 
 import "slices"
 
-// An Availability says whether an instance, or a program with all its instances, satisfies its
-// dependents.
-type Availability uint8
-
-// The availabilities, the lowest first.
-const (
-	// Not up, or about to stop, and nothing restores it by itself. A dependent must be down, too.
-	Down Availability = iota
-	// It restarts after an end that is under way or comes. A dependent must be down until then.
-	Returning
-	// It is in backoff, or waits for an instance that is. A dependent is not started; one that runs
-	// continues.
-	Paused
-	Coming // it is starting, or runs as a one-shot
-	Up     // a dependent may start
-	availabilityCount
-)
-
 // A Status is what other nodes see of a node.
 type Status struct {
 	Availability  Availability
