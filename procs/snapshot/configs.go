@@ -113,31 +113,3 @@ func (s *Snapshot) readConfigs(records []record, restore func(record) (*config.C
 		}
 	}
 }
-
-// Config returns the configuration that was active; nil if it is unknown.
-func (s *Snapshot) Config() *config.Config { return s.Configs[s.Superd.Config] }
-
-// Oldest returns the number of the configuration that stays active until the effects of later ones
-// are applied.
-func (s *Snapshot) Oldest() uint64 {
-	if s.Superd.Before != 0 {
-		return s.Superd.Before
-	}
-	return s.Superd.Config
-}
-
-// Definition returns the definition of an instance's program in the configuration of that number
-// or, if it is removed, the next one in the journal; nil if there is none.
-func (s *Snapshot) Definition(number uint64, instance string) *config.Program {
-	best := uint64(math.MaxUint64)
-	for n := range s.Configs {
-		if n >= number && n < best {
-			best = n
-		}
-	}
-	conf := s.Configs[best]
-	if conf == nil {
-		return nil
-	}
-	return conf.Program(config.ProgramOf(instance))
-}
