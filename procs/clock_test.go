@@ -23,7 +23,7 @@ func TestWallClockStepsChangeNothing(t *testing.T) {
 		inspect(h.sup).activate(&config.Config{Programs: []*config.Program{p}})
 		h.v.RunFor(time.Minute)
 		in := inspect(h.sup).instance("web")
-		first := in.run().process().(*hosttest.Handle).Process
+		first := in.Run().Process().(*hosttest.Handle).Process
 
 		h.v.StepWall(step)
 		wall := h.v.Wall()

@@ -10,6 +10,7 @@ import (
 	"superd/pidfd"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
+	"superd/procs/instance"
 )
 
 // An Op is an operator's command.
@@ -34,15 +35,6 @@ type CommandResult struct {
 	Unrecorded error
 }
 
-// A waiter waits for the result of a command for one instance.
-type waiter struct {
-	op   Op
-	done func(CommandResult)
-	of   *[]CommandResult // results of the command, which identify it
-
-	dependent bool // the instance restarts only because it requires another one
-}
-
 // Command applies op to the instances that names select. With wait, done runs when each of them has
 // reached the desired state or cannot reach it; without, at once. A restart with wait also waits
 // for the live dependents that it stops, and has results for them.
@@ -56,13 +48,13 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 	}
 	selected := slices.Clone(found.instances) // a copy, as a stop may remove instances
 	// Instances that are being removed count only if no other is selected
-	stays := func(in *instance) bool { return in.membership.Stays() }
+	stays := func(in *instance.Instance) bool { return in.Membership.Stays() }
 	if op != OpStop && slices.ContainsFunc(selected, stays) {
-		selected = slices.DeleteFunc(selected, func(in *instance) bool { return !stays(in) })
+		selected = slices.DeleteFunc(selected, func(in *instance.Instance) bool { return !stays(in) })
 	}
-	var dependents []*instance
+	var dependents []*instance.Instance
 	if op == OpRestart && wait {
-		dependents = liveDependents(selected)
+		dependents = s.liveDependents(selected)
 	}
 	outcomes := make([]CommandResult, len(selected)+len(dependents))
 	if op != OpStop { // a program without instances is already stopped
@@ -82,55 +74,46 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 	}
 	for i, in := range selected {
 		setResult := func(o CommandResult) {
-			o.Name = in.name
+			o.Name = in.Name
 			outcomes[i] = o
 			remaining--
 			if remaining == 0 {
-				s.recorder.afterSaving(finish)
+				s.recorder.AfterSaving(finish)
 			}
 		}
-		if refusal := in.refusal(op); refusal != "" {
-			setResult(CommandResult{State: in.machine.State(), Message: refusal})
+		if refusal := s.refusal(in, op); refusal != "" {
+			setResult(CommandResult{State: in.Machine.State(), Message: refusal})
 			continue
 		}
-		in.record(because(byOperator(eventlog.Event{Kind: eventlog.Command}), op.reason()))
-		if already := in.noopMessage(op); already != "" {
-			in.command(op)
-			setResult(CommandResult{OK: true, State: in.machine.State(), Message: already})
+		in.Record(instance.Because(byOperator(eventlog.Event{Kind: eventlog.Command}), op.reason()))
+		if already := s.noopMessage(in, op); already != "" {
+			s.command(in, op)
+			setResult(CommandResult{OK: true, State: in.Machine.State(), Message: already})
 			continue
 		}
-		in.command(op)
+		s.command(in, op)
 		if !wait {
-			setResult(CommandResult{OK: true, State: in.machine.State(), Message: op.String() + " requested"})
+			setResult(CommandResult{OK: true, State: in.Machine.State(), Message: op.String() + " requested"})
 			continue
 		}
-		w := &waiter{op: op, done: setResult, of: &outcomes}
-		in.waiters = append(in.waiters, w)
-		in.answerWaiters()
+		s.waiters.add(in, &waiter{op: op, done: setResult, of: &outcomes})
 	}
 	for i, in := range dependents {
-		in.waiters = append(in.waiters, &waiter{op: op, of: &outcomes, dependent: true, done: func(o CommandResult) {
-			o.Name = in.name
+		s.waiters.add(in, &waiter{op: op, of: &outcomes, dependent: true, done: func(o CommandResult) {
+			o.Name = in.Name
 			outcomes[len(selected)+i] = o
 			remaining--
 			if remaining == 0 {
-				s.recorder.afterSaving(finish)
+				s.recorder.AfterSaving(finish)
 			}
 		}})
-		in.answerWaiters()
 	}
 	if remaining == 0 && len(selected) == 0 {
-		s.scope.Post(func() { finish(nil) })
+		s.Scope.Post(func() { finish(nil) })
 	}
 	cancel = func() {
 		canceled = true
-		for _, in := range slices.Concat(selected, dependents) {
-			in.dropWaiters(&outcomes)
-			// The replacement has the waiters by now
-			if next := s.registry.byName[in.name]; next != nil {
-				next.dropWaiters(&outcomes)
-			}
-		}
+		s.waiters.drop(&outcomes)
 	}
 	return cancel, nil
 }
@@ -150,28 +133,23 @@ func unrecordedText(cause error) string {
 
 // liveDependents returns the live instances that require one of the restarted, directly or
 // indirectly. They restart with it.
-func liveDependents(restarted []*instance) (found []*instance) {
-	seen := map[*instance]bool{}
+func (s *Supervisor) liveDependents(restarted []*instance.Instance) (found []*instance.Instance) {
+	seen := map[*instance.Instance]bool{}
 	for _, in := range restarted {
 		seen[in] = true
 	}
 	for open := restarted; len(open) > 0; open = open[1:] {
-		if open[0].refusal(OpRestart) != "" {
+		if s.refusal(open[0], OpRestart) != "" {
 			continue
 		}
-		for in := range open[0].node.Dependents() {
-			if !seen[in] && in.machine.Desired().Up {
+		for in := range open[0].Node.Dependents() {
+			if !seen[in] && in.Machine.Desired().Up {
 				seen[in] = true
 				found, open = append(found, in), append(open, in)
 			}
 		}
 	}
 	return found
-}
-
-// dropWaiters removes the waiters of a command.
-func (in *instance) dropWaiters(command *[]CommandResult) {
-	in.waiters = slices.DeleteFunc(in.waiters, func(w *waiter) bool { return w.of == command })
 }
 
 // String returns the command's name: start, stop or restart.
@@ -182,97 +160,53 @@ func (op Op) reason() fsm.Reason {
 }
 
 // refusal returns why op is not possible at present; empty if it is.
-func (in *instance) refusal(op Op) string {
+func (s *Supervisor) refusal(in *instance.Instance, op Op) string {
 	switch {
 	case op == OpStop:
 		return ""
-	case in.sup.shutdown.begun:
+	case s.shutdown.begun:
 		return "superd is shutting down"
-	case in.quarantine != nil:
-		return in.machine.StateReason().String()
-	case !in.membership.Stays():
+	case in.Quarantined():
+		return in.Machine.StateReason().String()
+	case !in.Membership.Stays():
 		return "it is removed from the configuration and stopping"
 	}
 	return ""
 }
 
 // noopMessage returns the result of a command that has nothing to wait for; empty otherwise.
-func (in *instance) noopMessage(op Op) string {
+func (s *Supervisor) noopMessage(in *instance.Instance, op Op) string {
 	switch {
-	case in.membership.Leaves(), in.quarantine != nil:
-	case op == OpStart && in.machine.State() == fsm.Running && !in.isOneShot():
-		return fmt.Sprintf("already running, pid %d", in.run.process.Pid())
-	case op == OpStop && in.machine.State().AtRest():
-		return "already " + in.machine.State().String()
+	case in.Membership.Leaves(), in.Quarantined():
+	case op == OpStart && in.Machine.State() == fsm.Running && !in.IsOneShot():
+		return fmt.Sprintf("already running, pid %d", in.Pid())
+	case op == OpStop && in.Machine.State().AtRest():
+		return "already " + in.Machine.State().String()
 	}
 	return ""
 }
 
 // command carries out op without waiting. Every command is legal in every state.
-func (in *instance) command(op Op) {
-	if in.membership.Leaves() {
+func (s *Supervisor) command(in *instance.Instance, op Op) {
+	if in.Membership.Leaves() {
 		// The command applies to the replacement
-		in.replacementTarget = &fsm.Target{Up: op != OpStop, By: fsm.By(fsm.ActorOperator)}
-		in.save()
+		in.Membership.Target = &fsm.Target{Up: op != OpStop, By: fsm.By(fsm.ActorOperator)}
+		in.Save()
 		return
 	}
-	if in.quarantine != nil {
-		in.killQuarantined()
+	if in.Quarantined() {
+		in.Quarantine.Kill()
 		return
 	}
 	switch op {
 	case OpStart:
-		in.apply(in.machine.WantUp(fsm.By(fsm.ActorOperator), true, in.conditions()))
-		in.startWithRequirements()
+		in.Apply(in.Machine.WantUp(fsm.By(fsm.ActorOperator), true, in.Conditions()))
+		s.reconciler.startWithRequirements(in)
 	case OpStop:
-		in.apply(in.machine.WantDown(fsm.By(fsm.ActorOperator), in.conditions()))
+		in.Apply(in.Machine.WantDown(fsm.By(fsm.ActorOperator), in.Conditions()))
 	case OpRestart:
-		in.apply(in.machine.WantRestart(fsm.By(fsm.ActorOperator), true, in.conditions()))
-		in.startWithRequirements()
-	}
-}
-
-// answerWaiters answers the waiters whose command has its result.
-func (in *instance) answerWaiters() {
-	state := in.machine.State()
-	switch state {
-	case fsm.Stopping, fsm.StopPending:
-		return
-	case fsm.Waiting:
-		// It will start, or the state of its requirements is not known yet
-		if in.conflict != nil || in.isComing() || in.machine.RestartPending() && !in.node.DependentsDown() || in.sup.reconciler.pending(in) {
-			return
-		}
-	case fsm.Spawning, fsm.Starting, fsm.Killing, fsm.TearingDown:
-		if in.unkillable == "" {
-			return
-		}
-	}
-	mayStop := state == fsm.Running && (in.sup.reconciler.pending(in) || in.mustEnd())
-	waiters := in.waiters
-	in.waiters = nil
-	for _, w := range waiters {
-		if in.membership.Leaves() && w.op != OpStop || in.isOneShot() && w.op != OpStop && state == fsm.Running {
-			// The waiter waits for the replacement, or for the end of a one-shot
-			in.waiters = append(in.waiters, w)
-			continue
-		}
-		if w.dependent && mayStop {
-			in.waiters = append(in.waiters, w)
-			continue
-		}
-		var ok bool
-		switch w.op {
-		case OpStop:
-			ok = state.AtRest()
-		default:
-			ok = state == fsm.Running || state == fsm.Exited || in.awaitsSchedule() && in.machine.Outcome() == fsm.RunEndedDone
-		}
-		message := in.reason()
-		if state == fsm.Running {
-			message = fmt.Sprintf("running, pid %d", in.run.process.Pid())
-		}
-		w.done(CommandResult{OK: ok, State: state, Message: message})
+		in.Apply(in.Machine.WantRestart(fsm.By(fsm.ActorOperator), true, in.Conditions()))
+		s.reconciler.startWithRequirements(in)
 	}
 }
 
@@ -284,24 +218,24 @@ func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]CommandResult
 	}
 	outcomes := s.selector.noInstanceResults(found)
 	for _, in := range found.instances {
-		outcome := CommandResult{Name: in.name, State: in.machine.State()}
-		switch run := in.run; {
-		case run == nil || run.process == nil:
+		outcome := CommandResult{Name: in.Name, State: in.Machine.State()}
+		switch process := in.MainProcess(); {
+		case process == nil:
 			outcome.Message = "not running"
 		default:
-			pid := run.process.Pid()
-			switch err := run.process.Signal(sig); {
+			pid := process.Pid()
+			switch err := process.Signal(sig); {
 			case errors.Is(err, pidfd.ErrGone):
 				outcome.Message = fmt.Sprintf("process %d has just ended", pid)
 			case err != nil:
 				outcome.Message = err.Error()
 			default:
 				outcome.OK = true
-				outcome.Message = fmt.Sprintf("%s sent to process %d", signalName(sig), pid)
-				s.log.Info("signal sent", "instance", in.name, "pid", pid, "signal", signalName(sig),
+				outcome.Message = fmt.Sprintf("%s sent to process %d", instance.SignalName(sig), pid)
+				s.Log.Info("signal sent", "instance", in.Name, "pid", pid, "signal", instance.SignalName(sig),
 					"by", fsm.By(fsm.ActorOperator).String())
-				in.record(because(byOperator(eventlog.Event{Kind: eventlog.Command}),
-					fsm.ReasonRequestedSignal.With(signalName(sig))))
+				in.Record(instance.Because(byOperator(eventlog.Event{Kind: eventlog.Command}),
+					fsm.ReasonRequestedSignal.With(instance.SignalName(sig))))
 			}
 		}
 		outcomes = append(outcomes, outcome)
@@ -317,9 +251,9 @@ func (s *Supervisor) Collector(name string) (*logs.Collector, error) {
 	}
 	switch len(selected) {
 	case 1:
-		return &selected[0].collector, nil
+		return &selected[0].Output.Collector, nil
 	case 0: // a program or a glob, without instances
 		return nil, fmt.Errorf("select %q: %s", name, s.selector.noInstancesText(name))
 	}
-	return nil, fmt.Errorf("select %q: %d instances have this name; name one, such as %s", name, len(selected), selected[0].name)
+	return nil, fmt.Errorf("select %q: %d instances have this name; name one, such as %s", name, len(selected), selected[0].Name)
 }

@@ -44,7 +44,7 @@ func (c *configState) activate(next *config.Config, applyDiff func()) {
 		c.before = c.number
 	}
 	c.active = next
-	c.store.SetMaxTotal(next.Superd.LogMaxTotal)
+	c.Store.SetMaxTotal(next.Superd.LogMaxTotal)
 	c.number++
 	number := c.number
 	// First: queued records may be replaced by ones that refer to it
@@ -57,19 +57,19 @@ func (c *configState) activate(next *config.Config, applyDiff func()) {
 // dropBefore removes the configurations older than the active one, which has that number, when the
 // effects of that are saved. Unsaved instances may have a definition that only an older one has.
 func (c *configState) dropBefore(number uint64) {
-	c.recorder.afterSaving(func(unrecorded error) {
+	c.recorder.AfterSaving(func(unrecorded error) {
 		switch {
 		case c.number != number: // a newer one is active by now
 			return
 		case unrecorded != nil:
-			c.scope.After(recordPause, func() { c.dropBefore(number) })
+			c.Scope.After(recordPause, func() { c.dropBefore(number) })
 			return
 		}
 		first := c.before
 		c.before = 0
 		c.saveSelf() // First: no record may refer to a removed configuration
 		for old := first; old < number; old++ {
-			c.recorder.queue(snapshot.ConfigKey(old), nil)
+			c.recorder.Queue(snapshot.ConfigKey(old), nil)
 		}
 	})
 }
@@ -78,14 +78,14 @@ func (c *configState) dropBefore(number uint64) {
 func (c *configState) activateFirst() {
 	c.number++
 	c.before = 0
-	c.recorder.queue(snapshot.ConfigKey(c.number), c.archived(c.active))
+	c.recorder.Queue(snapshot.ConfigKey(c.number), c.archived(c.active))
 	c.saveSelf()
 }
 
 // removeRecords removes the configurations from the journal.
 func (c *configState) removeRecords() {
 	for number := c.number; number > 0 && number >= c.before; number-- {
-		c.recorder.queue(snapshot.ConfigKey(number), nil)
+		c.recorder.Queue(snapshot.ConfigKey(number), nil)
 		if c.before == 0 {
 			break
 		}

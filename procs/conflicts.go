@@ -6,6 +6,7 @@ import (
 
 	"superd/config"
 	"superd/procs/fsm"
+	"superd/procs/instance"
 )
 
 // conflicts has which instances own which log files, and finds the instances that must not run at
@@ -16,29 +17,31 @@ import (
 // conflict with it.
 type conflicts struct {
 	registry   *registry
-	reconciler *reconciler            // for instances that are unblocked
-	owners     map[string][]*instance // owners of a log file, by its path
+	reconciler *reconciler                     // for instances that are unblocked
+	owners     map[string][]*instance.Instance // owners of a log file, by its path
+	// Instances that one blocks; some may be removed or have another conflict by now
+	blocked map[*instance.Instance][]*instance.Instance
 }
 
 func newConflicts(reg *registry, q *reconciler) *conflicts {
-	return &conflicts{registry: reg, reconciler: q, owners: map[string][]*instance{}}
+	return &conflicts{registry: reg, reconciler: q, owners: map[string][]*instance.Instance{}, blocked: map[*instance.Instance][]*instance.Instance{}}
 }
 
 // with returns an instance that must be removed before in may start; nil if there is none.
-func (c *conflicts) with(in *instance) *instance {
-	if other := c.registry.byName[config.ProgramOf(in.name)]; other != nil && other != in {
+func (c *conflicts) with(in *instance.Instance) *instance.Instance {
+	if other := c.registry.byName[config.ProgramOf(in.Name)]; other != nil && other != in {
 		return other
 	}
-	if !numbered(in.name) {
-		for _, other := range c.registry.of(in.program.Name) {
+	if !numbered(in.Name) {
+		for _, other := range c.registry.of(in.Program.Name) {
 			if other != in {
 				return other
 			}
 		}
 	}
-	named := namesLogFile(in.program)
-	return c.owner(in.collector.Files(), func(other *instance) bool {
-		return other != in && (other.membership.Leaves() || named && other.conflict == nil)
+	named := namesLogFile(in.Program)
+	return c.owner(in.Output.Collector.Files(), func(other *instance.Instance) bool {
+		return other != in && (other.Membership.Leaves() || named && other.Membership.Conflict == nil)
 	})
 }
 
@@ -47,7 +50,7 @@ func (c *conflicts) with(in *instance) *instance {
 func namesLogFile(p *config.Program) bool { return p.Log.File != "" || p.Log.StderrFile != "" }
 
 // owner returns an instance that owns one of these log files and satisfies counts; nil without one.
-func (c *conflicts) owner(files []string, counts func(*instance) bool) *instance {
+func (c *conflicts) owner(files []string, counts func(*instance.Instance) bool) *instance.Instance {
 	for _, f := range files {
 		if i := slices.IndexFunc(c.owners[f], counts); i >= 0 {
 			return c.owners[f][i]
@@ -58,12 +61,12 @@ func (c *conflicts) owner(files []string, counts func(*instance) bool) *instance
 
 // claim records that the instance owns files and no longer owns before; either may be empty. It
 // reports whether the two differ.
-func (c *conflicts) claim(in *instance, before, files []string) (moved bool) {
+func (c *conflicts) claim(in *instance.Instance, before, files []string) (moved bool) {
 	if slices.Equal(files, before) {
 		return false
 	}
 	for _, f := range before {
-		if c.owners[f] = slices.DeleteFunc(c.owners[f], func(other *instance) bool { return other == in }); len(c.owners[f]) == 0 {
+		if c.owners[f] = slices.DeleteFunc(c.owners[f], func(other *instance.Instance) bool { return other == in }); len(c.owners[f]) == 0 {
 			delete(c.owners, f)
 		}
 	}
@@ -76,24 +79,24 @@ func (c *conflicts) claim(in *instance, before, files []string) (moved bool) {
 func numbered(instance string) bool { return strings.Contains(instance, "@") }
 
 // find finds a conflicting instance, if there is one, and blocks the start until that is removed.
-func (c *conflicts) find(in *instance) {
-	in.conflict = c.with(in)
-	if conflict := in.conflict; conflict != nil {
-		conflict.conflicting = append(conflict.conflicting, in)
+func (c *conflicts) find(in *instance.Instance) {
+	in.Membership.Conflict = c.with(in)
+	if conflict := in.Membership.Conflict; conflict != nil {
+		c.blocked[conflict] = append(c.blocked[conflict], in)
 	}
 }
 
 // release unblocks the instances that conflict with this one, when it is removed or has other log
 // files.
-func (c *conflicts) release(in *instance) {
-	waiting := in.conflicting
-	in.conflicting = nil
+func (c *conflicts) release(in *instance.Instance) {
+	waiting := c.blocked[in]
+	delete(c.blocked, in)
 	for _, other := range waiting {
-		if other.scope.Closed() || other.conflict != in {
+		if other.Closed() || other.Membership.Conflict != in {
 			continue
 		}
 		c.find(other)
-		if other.conflict == nil {
+		if other.Membership.Conflict == nil {
 			c.reconciler.enqueue(other)
 		}
 	}
@@ -101,11 +104,11 @@ func (c *conflicts) release(in *instance) {
 
 // replace retires the instance and creates another one with that definition when it is gone. It is
 // used if another instance still owns the new log file.
-func (in *instance) replace(program *config.Program) {
-	desired := in.machine.Desired()
-	in.retire(fsm.By(fsm.ActorReload))
-	in.setReplacement(program)
-	in.replacementTarget = &desired
-	in.relink()
-	in.save()
+func (r *replicas) replace(in *instance.Instance, program *config.Program) {
+	desired := in.Machine.Desired()
+	r.retire(in, fsm.By(fsm.ActorReload))
+	in.Membership.ReplaceBy(program)
+	in.Membership.Target = &desired
+	in.Node.Relink()
+	in.Save()
 }

@@ -7,6 +7,7 @@ import (
 	"superd/logs"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/instance"
 )
 
 // A Diagnosis is what superd knows about the state of an instance. [Diagnosis.Explain] makes text
@@ -94,62 +95,52 @@ func (s *Supervisor) Why(names []string) ([]Diagnosis, error) {
 	}
 	all := make([]Diagnosis, 0, len(selected))
 	for _, in := range selected {
-		all = append(all, in.diagnosis())
+		all = append(all, s.diagnosis(in))
 	}
 	return all, nil
 }
 
 // diagnosis returns what superd knows about the state of the instance.
-func (in *instance) diagnosis() Diagnosis {
-	m, st := &in.machine, in.status()
-	now := in.sup.loop.Now()
+func (s *Supervisor) diagnosis(in *instance.Instance) Diagnosis {
+	m, r := &in.Machine, in.Report()
+	st := s.statusOf(in, r)
 	d := Diagnosis{
-		Name: in.name, State: m.State(), Now: in.sup.loop.Wall(), Since: st.Since,
+		Name: in.Name, State: m.State(), Now: s.Loop.Wall(), Since: st.Since,
 		Reason: m.StateReason(), Kind: st.ReasonKind, Main: st.Main, StatusText: st.StatusText,
 		Desired: DesiredDiagnosis{
-			Up: m.Desired().Up, By: m.Desired().By, RestartPending: in.restartsWhenDown(),
-			Removed: in.membership.Leaves(), Replaced: in.membership.HasReplacement(),
+			Up: m.Desired().Up, By: m.Desired().By, RestartPending: restartsWhenDown(in),
+			Removed: in.Membership.Leaves(), Replaced: in.Membership.HasReplacement(),
 		},
-		WaitsFor: in.waitsFor(), Stage: in.stage(),
+		WaitsFor: in.Node.WaitsFor(), Stage: r.Stage,
 		Processes: ProcessDiagnosis{
-			Unkillable: in.unkillable, Unattributed: in.unattributed(), NoCgroup: in.tree.Lack(),
+			Unkillable: r.Unkillable, Unattributed: s.unattributed(in), NoCgroup: in.Tree.Lack(),
 		},
-		Output:    diagnoseOutput(in),
+		Output:    diagnoseOutput(in, r.NoOutput),
 		NextStart: st.NextStart,
-		Restarts:  diagnoseRestarts(in),
+		Restarts:  diagnoseRestarts(in, s.Loop.Now()),
 	}
-	if sc := in.schedule; sc != nil && sc.entry != nil {
-		d.Schedule.Spec, d.Schedule.Skipped = in.program.Schedule, sc.skipped
-		d.Schedule.NextRun, _, _ = in.nextRun()
-	}
-	if r := in.run; r != nil && r.monitor != nil {
-		d.Health = HealthDiagnosis{st.Check, r.monitor.what}
-	}
-	if in.hungWorkers > 0 {
-		d.HangsIn = in.hangsIn
-	}
-	if r := in.run; r != nil && r.stopDeadline > now && m.State() == fsm.Stopping {
-		d.KillIn = new(r.stopDeadline - now)
-	}
+	d.Schedule.Spec, d.Schedule.NextRun, d.Schedule.Skipped = r.Schedule.Line, r.Schedule.Next, r.Schedule.Skipped
+	d.Health = HealthDiagnosis{st.Check, r.Health.Checked}
+	d.HangsIn, d.KillIn = r.HangsIn, r.KillIn
 	return d
 }
 
-func diagnoseOutput(in *instance) OutputDiagnosis {
+func diagnoseOutput(in *instance.Instance, notCaptured string) OutputDiagnosis {
 	o := OutputDiagnosis{
-		NotCaptured: in.noOutput, LoggerOf: in.program.LoggerOf, Outage: in.collector.Outage(),
+		NotCaptured: notCaptured, LoggerOf: in.Program.LoggerOf, Outage: in.Output.Collector.Outage(),
 	}
-	o.DroppedBytes, o.DroppedLines = in.collector.Dropped()
-	if in.program.Log.Sink == config.SinkCommand {
-		o.Logger = config.LoggerName(in.program.Name)
+	o.DroppedBytes, o.DroppedLines = in.Output.Collector.Dropped()
+	if in.Program.Log.Sink == config.SinkCommand {
+		o.Logger = config.LoggerName(in.Program.Name)
 	}
 	return o
 }
 
-func diagnoseRestarts(in *instance) RestartDiagnosis {
-	m, now := &in.machine, in.sup.loop.Now()
+func diagnoseRestarts(in *instance.Instance, now time.Duration) RestartDiagnosis {
+	m := &in.Machine
 	d := RestartDiagnosis{
 		Attempts: m.RestartAttempts(), Count: m.Restarts(), LimitHit: m.StartLimitHit(),
-		Limit: in.program.StartLimit, Backoff: in.program.Backoff,
+		Limit: in.Program.StartLimit, Backoff: in.Program.Backoff,
 	}
 	for _, at := range m.Failures() {
 		if now-at <= d.Limit.Within {
@@ -160,13 +151,13 @@ func diagnoseRestarts(in *instance) RestartDiagnosis {
 }
 
 // restartsWhenDown reports whether the instance restarts as soon as it is down.
-func (in *instance) restartsWhenDown() bool {
-	m := &in.machine
+func restartsWhenDown(in *instance.Instance) bool {
+	m := &in.Machine
 	switch m.State() {
 	case fsm.Stopping, fsm.Killing:
-		return m.Desired().Up && m.FailureReason().Kind == fsm.ReasonNone && !in.node.Lost()
+		return m.Desired().Up && m.FailureReason().Kind == fsm.ReasonNone && !in.Node.Lost()
 	case fsm.TearingDown:
-		return m.Desired().Up && m.Outcome() == fsm.RunEndedRestart && !in.node.Lost()
+		return m.Desired().Up && m.Outcome() == fsm.RunEndedRestart && !in.Node.Lost()
 	}
-	return m.RestartPending() && !in.node.Lost()
+	return m.RestartPending() && !in.Node.Lost()
 }

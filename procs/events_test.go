@@ -32,10 +32,10 @@ func TestEventsOfALife(t *testing.T) {
 	h.sup.options.Events = events
 	inspect(h.sup).activate(&config.Config{Programs: []*config.Program{p}})
 	h.v.RunFor(time.Minute)
-	first := inspect(h.sup).instance("web").run().process().(*hosttest.Handle).Process
+	first := inspect(h.sup).instance("web").Run().Process().(*hosttest.Handle).Process
 	first.End(pidfd.Exit{Known: true, Code: 1, UserTime: time.Second, SystemTime: time.Second, MaxRSSBytes: 1 << 40})
 	h.v.RunFor(time.Minute)
-	second := inspect(h.sup).instance("web").run().process().(*hosttest.Handle).Process
+	second := inspect(h.sup).instance("web").Run().Process().(*hosttest.Handle).Process
 	h.models["web"].wantUp = false
 	if _, err := h.sup.Command(OpStop, []string{"web"}, true, func([]CommandResult) {}); err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestRecordedOnce(t *testing.T) {
 			h.crash()
 			h.v.RunFor(time.Minute)
 			// Stopped, as the journal has no desired state
-			if in := inspect(h.sup).instance("web"); in.run().exists() {
+			if in := inspect(h.sup).instance("web"); in.Run().Exists() {
 				t.Fatalf("web is %v after the crash", in.state())
 			}
 			if err := h.events.Flush(ctx); err != nil {

@@ -14,6 +14,7 @@ import (
 	"superd/loop"
 	"superd/pidfd"
 	"superd/procs/host"
+	"superd/procs/instance"
 )
 
 // evictTimeout is the time between SIGTERM and SIGKILL for an unattributed process at shutdown.
@@ -37,12 +38,12 @@ type eviction struct {
 // since they may be unattributed now.
 func (d *shutdown) evict(done func()) {
 	for _, in := range d.registry.instances {
-		if mode := in.program.KillMode; mode == config.KillProcess || mode == config.KillGroup {
+		if mode := in.Program.KillMode; mode == config.KillProcess || mode == config.KillGroup {
 			done()
 			return
 		}
 	}
-	e := &eviction{host: d.host, log: d.log, scope: d.scope.Child(), signaled: map[host.ProcessKey]bool{}, done: done, killing: d.hurry}
+	e := &eviction{host: d.Host, log: d.Log, scope: d.Scope.Child(), signaled: map[host.ProcessKey]bool{}, done: done, killing: d.hurry}
 	d.eviction = e
 	e.round = e.scope.Child()
 	if e.killing {
@@ -86,7 +87,7 @@ func (e *eviction) track(found []host.Member) {
 			}
 		})
 		if err != nil { // without a watch, only a scan shows its end
-			e.round.After(unwatchedPause, e.scan)
+			e.round.After(host.UnwatchedPause, e.scan)
 		}
 		switch {
 		case e.killing:
@@ -102,7 +103,7 @@ func (e *eviction) track(found []host.Member) {
 
 func (e *eviction) send(m host.Member, sig syscall.Signal) {
 	if err := m.Process.Signal(sig); err != nil && !errors.Is(err, pidfd.ErrGone) {
-		e.log.Error("signal not sent", "pid", m.Process.Pid(), "signal", signalName(sig), "error", err)
+		e.log.Error("signal not sent", "pid", m.Process.Pid(), "signal", instance.SignalName(sig), "error", err)
 	}
 }
 
@@ -137,9 +138,9 @@ func closeMembers(all []host.Member) {
 }
 
 // unattributed returns the unattributed processes that may belong to the instance.
-func (in *instance) unattributed() (all []host.UnattributedProcess) {
-	for _, s := range in.sup.host.Unowned() {
-		if slices.Contains(s.Instances, in.name) {
+func (s *Supervisor) unattributed(in *instance.Instance) (all []host.UnattributedProcess) {
+	for _, s := range s.Host.Unowned() {
+		if slices.Contains(s.Instances, in.Name) {
 			all = append(all, s)
 		}
 	}

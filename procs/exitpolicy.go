@@ -6,6 +6,7 @@ import (
 
 	"superd/config"
 	"superd/procs/fsm"
+	"superd/procs/instance"
 	"superd/procs/snapshot"
 )
 
@@ -16,17 +17,18 @@ type exitPolicy struct {
 	registry   *registry
 	reconciler *reconciler
 	config     *configState
-	anyStarted bool // a program was started, by this superd or a predecessor
-	decided    bool // an instance has decided the end of superd and the exit status
-	posted     bool // a check whether all instances have ended is posted
-	status     int  // superd's exit status
+	saveSelf   func() // queues the record of superd
+	anyStarted bool   // a program was started, by this superd or a predecessor
+	decided    bool   // an instance has decided the end of superd and the exit status
+	posted     bool   // a check whether all instances have ended is posted
+	status     int    // superd's exit status
 }
 
 // newExitPolicy returns the exit policy of s, whose parts it needs.
 func newExitPolicy(s *Supervisor) *exitPolicy {
 	return &exitPolicy{
 		platform: s.platform, shutdown: s.shutdown, registry: s.registry,
-		reconciler: s.reconciler, config: s.config,
+		reconciler: s.reconciler, config: s.config, saveSelf: s.saveSelf,
 	}
 }
 
@@ -47,17 +49,25 @@ func (x *exitPolicy) restore(v *snapshot.Superd) {
 	}
 }
 
+// begin records that something is started.
+func (x *exitPolicy) begin() {
+	if !x.anyStarted {
+		x.anyStarted = true
+		x.saveSelf()
+	}
+}
+
 // check ends superd if the configuration says so for this instance, which stays down by itself: it
 // has exited, or failed without a retry.
-func (x *exitPolicy) check(in *instance) {
+func (x *exitPolicy) check(in *instance.Instance) {
 	switch when := x.config.active.Superd.ExitWhen; {
 	case x.shutdown.begun || x.decided:
-	case in.program.Essential:
+	case in.Program.Essential:
 		x.endWith(in, fsm.ReasonEssentialEnded.With(
-			fmt.Sprintf("%s is essential and stays down: %s", in.name, in.machine.StateReason())))
-	case when == config.ExitAnyFailed && in.machine.State() == fsm.Failed:
+			fmt.Sprintf("%s is essential and stays down: %s", in.Name, in.Machine.StateReason())))
+	case when == config.ExitAnyFailed && in.Machine.State() == fsm.Failed:
 		x.endWith(in, fsm.ReasonAnyFailed.With(
-			fmt.Sprintf("exit_when = %q and %s failed: %s", when, in.name, in.machine.StateReason())))
+			fmt.Sprintf("exit_when = %q and %s failed: %s", when, in.Name, in.Machine.StateReason())))
 	}
 }
 
@@ -74,10 +84,10 @@ func (x *exitPolicy) endIfAnyFailed() {
 
 // endWith begins a shutdown with the exit status of the instance, after the turn's other work. The
 // first call decides.
-func (x *exitPolicy) endWith(in *instance, why fsm.Reason) {
+func (x *exitPolicy) endWith(in *instance.Instance, why fsm.Reason) {
 	x.decided = true
-	x.status = in.exitStatus()
-	x.scope.Post(func() {
+	x.status = exitStatus(in)
+	x.Scope.Post(func() {
 		if !x.shutdown.begun {
 			x.shutdown.begin(why, 0)
 		}
@@ -91,7 +101,7 @@ func (x *exitPolicy) endIfAllEnded() {
 		return
 	}
 	x.posted = true
-	x.scope.Post(func() {
+	x.Scope.Post(func() {
 		x.posted = false
 		// Another configuration may be active by now
 		asked := x.config.active.Superd.ExitWhen == config.ExitAllExited
@@ -107,16 +117,16 @@ func (x *exitPolicy) endIfAllEnded() {
 // stay failed; 0 if there is none.
 func (x *exitPolicy) firstFailureStatus() int {
 	if first := x.firstFailed(); first != nil {
-		return first.exitStatus()
+		return exitStatus(first)
 	}
 	return 0
 }
 
 // firstFailed returns the instance that failed first, among those that stay failed; nil if there is
 // none.
-func (x *exitPolicy) firstFailed() (first *instance) {
+func (x *exitPolicy) firstFailed() (first *instance.Instance) {
 	for _, in := range x.registry.instances {
-		if in.machine.State() == fsm.Failed && !in.machine.Retries() && (first == nil || in.sinceAt < first.sinceAt) {
+		if in.Machine.State() == fsm.Failed && !in.Machine.Retries() && (first == nil || in.SinceAt < first.SinceAt) {
 			first = in
 		}
 	}
@@ -130,22 +140,22 @@ func (x *exitPolicy) allEnded() bool {
 	if !x.anyStarted || x.registry.countAtRest()+x.registry.counts[fsm.Waiting] < len(x.registry.instances)-int(x.registry.loggers) || !x.reconciler.idle() {
 		return false
 	}
-	return !slices.ContainsFunc(x.registry.instances, func(in *instance) bool {
-		if in.isLogger() {
+	return !slices.ContainsFunc(x.registry.instances, func(in *instance.Instance) bool {
+		if in.IsLogger() {
 			return false // the shutdown ends it
 		}
-		return !in.machine.State().AtRest() && in.machine.State() != fsm.Waiting || in.restartTimer != nil || in.membership.Leaves() || in.machine.State() == fsm.Waiting && in.isComing() || in.awaitsSchedule()
+		return !in.Machine.State().AtRest() && in.Machine.State() != fsm.Waiting || in.RetryPending() || in.Membership.Leaves() || in.Machine.State() == fsm.Waiting && in.Node.IsComing() || in.AwaitsSchedule()
 	})
 }
 
 // exitStatus returns superd's exit status if this instance decides it: its exit code; 128 plus the
 // number of the signal; 1 if it could not be started or its exit is unknown.
-func (in *instance) exitStatus() int {
-	switch e := in.lastExit; {
-	case in.machine.NotStarted() || e == nil || !e.Known, in.machine.State() == fsm.Failed && e.Signal == "" && e.Code == 0:
+func exitStatus(in *instance.Instance) int {
+	switch e := in.LastExit; {
+	case in.Machine.NotStarted() || e == nil || !e.Known, in.Machine.State() == fsm.Failed && e.Signal == "" && e.Code == 0:
 		return 1
 	case e.Signal != "":
-		return 128 + e.signal
+		return 128 + e.SignalNumber
 	default:
 		return e.Code
 	}

@@ -39,12 +39,12 @@ func programNamed(name string, change func(*config.Program)) *config.Program {
 
 // mainOf returns the main process of an instance.
 func (h *history) mainOf(name string) *hosttest.Process {
-	return inspect(h.sup).instance(name).run().process().(*hosttest.Handle).Process
+	return inspect(h.sup).instance(name).Run().Process().(*hosttest.Handle).Process
 }
 
 // hookOf returns the current hook of an instance.
 func (h *history) hookOf(name string) *hosttest.Process {
-	return inspect(h.sup).instance(name).run().hook().process().(*hosttest.Handle).Process
+	return inspect(h.sup).instance(name).Run().Hook().Process().(*hosttest.Handle).Process
 }
 
 func (h *history) mustCommand(t *testing.T, op Op, name string) {

@@ -9,6 +9,7 @@ import (
 	"superd/logs"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
+	"superd/procs/instance"
 	"superd/procs/probe"
 )
 
@@ -188,7 +189,7 @@ func TestLastLines(t *testing.T) {
 		{"what is not UTF-8 is replaced", "a\xffb\n", false, []string{"a\ufffdb"}},
 	}
 	for _, tt := range tests {
-		if got := lastLines(tt.text, tt.cut, 3); !slices.Equal(got, tt.want) {
+		if got := instance.LastLines(tt.text, tt.cut, 3); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: lastLines(%q, %v, 3) = %q, want %q", tt.name, tt.text, tt.cut, got, tt.want)
 		}
 	}

@@ -1,7 +1,6 @@
 package procs
 
 import (
-	"math"
 	"slices"
 	"strconv"
 
@@ -47,38 +46,21 @@ func newFDKeeper(p *platform, reg *registry, rec *recorder, shuttingDown func() 
 	return f
 }
 
-// A fdName is the name of a stored descriptor, in 4 bytes: the number plus one; 0: none.
-type fdName int32
+// Store implements [FDs].
+func (f *fdKeeper) Store(name string, fd int) { f.keeper.Store(name, fd) }
 
-// fdNameOf parses a name; it returns 0 for text that is no number.
-func fdNameOf(name string) fdName {
-	n, err := strconv.ParseInt(name, 10, 32)
-	if err != nil || n < 0 || n == math.MaxInt32 {
-		return 0
-	}
-	return fdName(n + 1)
-}
-
-// String returns the name; "" for none.
-func (n fdName) String() string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.Itoa(int(n) - 1)
-}
-
-// storeFD stores a duplicate of fd in the descriptor store and returns its name; "" if it is not
+// StoreFD stores a duplicate of fd in the descriptor store and returns its name; "" if it is not
 // stored.
-func (f *fdKeeper) storeFD(fd int, output bool) (name string) {
-	if name = f.reserve(output); name != "" {
+func (f *fdKeeper) StoreFD(fd int, output bool) (name string) {
+	if name = f.Reserve(output); name != "" {
 		f.keeper.Store(name, fd)
 	}
 	return name
 }
 
-// reserve returns a new name; "" if the store is full. Space for the descriptors of output is
+// Reserve returns a new name; "" if the store is full. Space for the descriptors of output is
 // reserved: output in a pipe is lost without them.
-func (f *fdKeeper) reserve(output bool) (name string) {
+func (f *fdKeeper) Reserve(output bool) (name string) {
 	if f.keeper == host.FDStore(noopKeeper{}) {
 		return ""
 	}
@@ -90,7 +72,7 @@ func (f *fdKeeper) reserve(output bool) (name string) {
 	if room < 0 {
 		if !f.fullLogged {
 			f.fullLogged = true
-			f.log.Warn("descriptor store is full: too many programs", "kept", f.count, "output", !output)
+			f.Log.Warn("descriptor store is full: too many programs", "kept", f.count, "output", !output)
 		}
 		return ""
 	}
@@ -106,14 +88,14 @@ func (f *fdKeeper) known(name string) {
 	}
 }
 
-// has reports whether a descriptor is stored under the name.
-func (f *fdKeeper) has(name string) bool {
+// Has reports whether a descriptor is stored under the name.
+func (f *fdKeeper) Has(name string) bool {
 	n, err := strconv.ParseInt(name, 10, 32)
 	return err == nil && n >= 0 && f.names[int32(n)/64]&(1<<(n%64)) != 0
 }
 
 func (f *fdKeeper) use(name string) {
-	if n, err := strconv.ParseInt(name, 10, 32); err == nil && n >= 0 && !f.has(name) {
+	if n, err := strconv.ParseInt(name, 10, 32); err == nil && n >= 0 && !f.Has(name) {
 		f.names[int32(n)/64] |= 1 << (n % 64)
 		f.count++
 		f.bytes += len(name) + 1
@@ -121,7 +103,7 @@ func (f *fdKeeper) use(name string) {
 }
 
 func (f *fdKeeper) drop(name string) {
-	if n, err := strconv.ParseInt(name, 10, 32); err == nil && f.has(name) {
+	if n, err := strconv.ParseInt(name, 10, 32); err == nil && f.Has(name) {
 		if f.names[int32(n)/64] &^= 1 << (n % 64); f.names[int32(n)/64] == 0 {
 			delete(f.names, int32(n)/64)
 		}
@@ -138,8 +120,8 @@ func (f *fdKeeper) inherit(fds map[string]int) {
 	}
 }
 
-// claim returns the descriptor stored under the name; -1 if there is none or it was claimed before.
-func (f *fdKeeper) claim(name string) int {
+// Claim returns the descriptor stored under the name; -1 if there is none or it was claimed before.
+func (f *fdKeeper) Claim(name string) int {
 	fd, ok := f.inherited[name]
 	if !ok || name == "" {
 		return -1
@@ -154,18 +136,18 @@ func (f *fdKeeper) claim(name string) int {
 func (f *fdKeeper) discardInherited() {
 	for name, fd := range f.inherited {
 		f.keeper.Discard(name)
-		f.host.CloseFD(fd)
+		f.Host.CloseFD(fd)
 	}
 	clear(f.inherited)
 }
 
-// storeProcess stores the pidfd of a process in the descriptor store, from which a successor learns
+// StoreProcess stores the pidfd of a process in the descriptor store, from which a successor learns
 // how the process ended. The store is batched with others. Until then a successor finds the process
 // by its identity.
-func (f *fdKeeper) storeProcess(p host.Process) (name string) {
-	if name = f.reserve(false); name != "" {
+func (f *fdKeeper) StoreProcess(p host.Process) (name string) {
+	if name = f.Reserve(false); name != "" {
 		f.stores = append(f.stores, pendingStore{name, p.FD()})
-		f.recorder.writeSoon()
+		f.recorder.WriteSoon()
 	}
 	return name
 }
@@ -190,23 +172,23 @@ func (f *fdKeeper) flushReleases() {
 	}
 }
 
-// release removes the name from the descriptor store, when the journal does not refer to it any
+// Release removes the name from the descriptor store, when the journal does not refer to it any
 // more.
-func (f *fdKeeper) release(name string) {
+func (f *fdKeeper) Release(name string) {
 	if name == "" {
 		return
 	}
 	f.dropPendingStore(name)
 	f.releases = append(f.releases, name)
-	f.recorder.writeSoon()
+	f.recorder.WriteSoon()
 }
 
-// releaseProcess is release for a process that has ended. During a shutdown it does not release
+// ReleaseProcess is release for a process that has ended. During a shutdown it does not release
 // names one by one: they go with the keeper, and a successor releases those that the journal does
 // not have.
-func (f *fdKeeper) releaseProcess(name string) {
+func (f *fdKeeper) ReleaseProcess(name string) {
 	if !f.shuttingDown() {
-		f.release(name)
+		f.Release(name)
 	} else {
 		f.dropPendingStore(name)
 		f.keeper.Forget(name)

@@ -125,8 +125,8 @@ func TestReloadReversesDependency(t *testing.T) {
 	}
 	inspect(s).activate(namedPrograms(func(*config.Program) {}, "web"))
 	runFor(v, 10*time.Second)
-	if s.graph.Len() != 1 || inspect(s).count() != 1 {
-		t.Errorf("%d nodes, %d instances; want those of web alone", s.graph.Len(), inspect(s).count())
+	if s.Graph.Len() != 1 || inspect(s).count() != 1 {
+		t.Errorf("%d nodes, %d instances; want those of web alone", s.Graph.Len(), inspect(s).count())
 	}
 }
 

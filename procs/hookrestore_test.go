@@ -79,7 +79,7 @@ func TestHookThatHasEndedIsNotRunning(t *testing.T) {
 				}
 			}
 			h.v.RunFor(time.Minute)
-			if m := in.machine(); m.State() != fsm.Running || m.Restarts() != tt.attempts || h.err != nil {
+			if m := in.Machine(); m.State() != fsm.Running || m.Restarts() != tt.attempts || h.err != nil {
 				t.Errorf("%s, %d restarts, %v; want it running, %d", m.State().Name(), m.Restarts(), h.err, tt.attempts)
 			}
 		})
@@ -93,7 +93,9 @@ func TestStartWithoutPidInADamagedJournal(t *testing.T) {
 	const hook, postStop, main = `{"run":"a","config":1,"hook":0}`,
 		`{"run":"a","config":1,"hook":0,"post_stop":true}`, `{"run":"a","config":1}`
 	before := func(p *config.Program) { p.PreStart = [][]string{{hosttest.PreStartCommand}} }
-	after := func(p *config.Program) { p.PostStop = [][]string{{hosttest.PreStartCommand}, {hosttest.PreStartCommand}} }
+	after := func(p *config.Program) {
+		p.PostStop = [][]string{{hosttest.PreStartCommand}, {hosttest.PreStartCommand}}
+	}
 	tests := []struct {
 		name    string
 		start   string
@@ -114,7 +116,7 @@ func TestStartWithoutPidInADamagedJournal(t *testing.T) {
 			h.adoptFrom(t, journalOf(1, map[string]string{snapshot.StartKey("web", 1): tt.start}))
 			h.v.RunFor(time.Minute)
 			in := inspect(h.sup).instance("web")
-			if in.quarantined() == tt.adopted || tt.adopted && in.pid() != p.Pid || p.Zombie || h.err != nil {
+			if in.Quarantined() == tt.adopted || tt.adopted && in.pid() != p.Pid || p.Zombie || h.err != nil {
 				t.Fatalf("%s: %s, %v", in.state().Name(), in.reason(), h.err)
 			}
 			if tt.adopted {

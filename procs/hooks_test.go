@@ -56,7 +56,7 @@ func TestQueueTimeDoesNotCountForHook(t *testing.T) {
 		h.kernel.Mix.SlowSpawn, h.kernel.Mix.HookTime = 29*time.Second, 29*time.Second
 		h.mustCommand(t, OpStart, "web")
 		h.v.RunFor(2 * time.Minute)
-		if in := inspect(h.sup).instance("web"); in.state() != fsm.Running || in.machine().RestartAttempts() > 0 {
+		if in := inspect(h.sup).instance("web"); in.state() != fsm.Running || in.Machine().RestartAttempts() > 0 {
 			t.Errorf("seed %d: %v, %s, want running at once", seed, in.state(), in.reason())
 		}
 	}

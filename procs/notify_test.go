@@ -7,6 +7,7 @@ import (
 	"superd/config"
 	"superd/procs/fsm"
 	"superd/procs/host/hosttest"
+	"superd/procs/instance"
 	"superd/procs/notify"
 )
 
@@ -113,7 +114,7 @@ func TestJournalStalls(t *testing.T) {
 			p.Notify(notify.Message{Reloading: true})
 			child := h.kernel.NewProcess("web", p.Run, hosttest.RoleEscaped)
 			p.Notify(notify.Message{MainPID: child.Pid})
-			if late < notifyDrainLimit {
+			if late < instance.NotifyDrainLimit {
 				p.Role = hosttest.RoleEscaped // another process becomes the main one
 			}
 			turns := h.v.Turns()
@@ -124,7 +125,7 @@ func TestJournalStalls(t *testing.T) {
 			}
 			resume()
 			h.v.RunFor(time.Minute)
-			if taken := in.state() == fsm.Running && in.run().process().Pid() == child.Pid; taken != (late < notifyDrainLimit) {
+			if taken := in.state() == fsm.Running && in.Run().Process().Pid() == child.Pid; taken != (late < instance.NotifyDrainLimit) {
 				t.Errorf("%v: %s, the new main process taken: %v", in.state(), in.reason(), taken)
 			}
 			if len(h.kernel.Zombies()) > 0 {
@@ -201,7 +202,7 @@ func TestReadinessSurvivesKill(t *testing.T) {
 	wantReady := func(t *testing.T, h *history, p *hosttest.Process) {
 		t.Helper()
 		h.v.RunFor(time.Minute)
-		if in := inspect(h.sup).instance("web"); in.state() != fsm.Running || simProcessOf(in.run().process()) != p {
+		if in := inspect(h.sup).instance("web"); in.state() != fsm.Running || simProcessOf(in.Run().Process()) != p {
 			t.Errorf("%v: %s, want running as before", in.state(), in.reason())
 		}
 		if h.err != nil {

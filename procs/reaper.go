@@ -10,15 +10,12 @@ import (
 	"superd/loop"
 	"superd/pidfd"
 	"superd/procs/host"
+	"superd/procs/instance"
 )
 
 // reapDelay batches the SIGCHLDs of a burst. It delays only the reaping of orphans: the
 // supervisor's own children are reaped through their pidfds.
 const reapDelay = 50 * time.Millisecond
-
-// unwatchedPause is the interval at which superd checks a process that it cannot watch, in a
-// resource shortage.
-const unwatchedPause = time.Second
 
 // A reaper has superd's children and the processes that it adopted, and reaps them: the children of
 // instances through their pidfds and owners, orphans after SIGCHLD.
@@ -47,22 +44,22 @@ type owner struct {
 	reap    func()
 }
 
-// watchChild watches a child of superd until scope is closed. Then it closes process and releases
+// WatchChild watches a child of superd until scope is closed. Then it closes process and releases
 // its stored pidfd, whose name is storedName. reap is called in each turn after the child has
 // ended. In a resource shortage, watched is false and reap is called periodically instead.
-func (r *reaper) watchChild(scope *loop.Scope, process host.Process, storedName string, reap func()) (watched bool) {
+func (r *reaper) WatchChild(scope *loop.Scope, process host.Process, storedName string, reap func()) (watched bool) {
 	scope.Defer(func() {
 		process.Close()
-		r.fds.releaseProcess(storedName)
+		r.fds.ReleaseProcess(storedName)
 	})
-	_, watched = r.watchExit(scope, new(loop.Watch), process, reap)
+	_, watched = r.WatchExit(scope, new(loop.Watch), process, reap)
 	return watched
 }
 
-// watchExit calls reap in each turn after a child of superd has ended, until scope is closed or
+// WatchExit calls reap in each turn after a child of superd has ended, until scope is closed or
 // watch is stopped. In a resource shortage, watched is false and reap is called periodically
 // instead. watching reports whether watch is in use.
-func (r *reaper) watchExit(scope *loop.Scope, watch *loop.Watch, process host.Process, reap func()) (watching, watched bool) {
+func (r *reaper) WatchExit(scope *loop.Scope, watch *loop.Watch, process host.Process, reap func()) (watching, watched bool) {
 	pid := process.Pid()
 	a, isAdopted := process.(*adoptedProcess)
 	if isAdopted && !a.isChild() {
@@ -87,26 +84,26 @@ func (r *reaper) watchExit(scope *loop.Scope, watch *loop.Watch, process host.Pr
 	if err != nil {
 		// The reaping of orphans does not serve this child soon enough: a fork that hangs delays
 		// it.
-		scope.Every(unwatchedPause, reap)
-		r.logUnwatched(pid, err)
+		scope.Every(host.UnwatchedPause, reap)
+		r.LogUnwatched(pid, err)
 	}
 	return watching, err == nil
 }
 
-// logUnwatched logs that superd notices the end of a process only by periodic checks. It logs
+// LogUnwatched logs that superd notices the end of a process only by periodic checks. It logs
 // nothing if pidfd_open is refused (EPERM of epoll): that concerns every process that is not
 // superd's child, and is logged at the start.
-func (r *reaper) logUnwatched(pid int, err error) {
+func (r *reaper) LogUnwatched(pid int, err error) {
 	if !errors.Is(err, unix.EPERM) {
-		r.log.Error("process not watched", "pid", pid, "error", err)
+		r.Log.Error("process not watched", "pid", pid, "error", err)
 	}
 }
 
-// waitStatus returns the exit status of a child, if it has ended, and forgets the child.
-func (r *reaper) waitStatus(process host.Process) (exit pidfd.Exit, ended bool) {
+// WaitStatus returns the exit status of a child, if it has ended, and forgets the child.
+func (r *reaper) WaitStatus(process host.Process) (exit pidfd.Exit, ended bool) {
 	exit, ended, err := process.Wait()
 	if err != nil {
-		r.log.Error("exit status not read", "pid", process.Pid(), "error", err)
+		r.Log.Error("exit status not read", "pid", process.Pid(), "error", err)
 		exit, ended = pidfd.Exit{}, true
 	}
 	if a, ok := process.(*adoptedProcess); ended && (!ok || a.reap == nil) {
@@ -123,8 +120,8 @@ func (r *reaper) forgetChild(process host.Process) {
 	}
 }
 
-// dropChild removes a process that has not ended from the children and adopted processes to reap.
-func (r *reaper) dropChild(process host.Process) {
+// DropChild removes a process that has not ended from the children and adopted processes to reap.
+func (r *reaper) DropChild(process host.Process) {
 	if a, ok := process.(*adoptedProcess); ok {
 		key := host.ProcessKey{Pid: a.id.Pid, Start: a.id.Start}
 		if r.adopted[key] == a {
@@ -137,15 +134,15 @@ func (r *reaper) dropChild(process host.Process) {
 	r.forgetChild(process)
 }
 
-// schedule schedules the reaping of orphans after reapDelay. It is called after SIGCHLD.
-func (r *reaper) schedule() {
+// Schedule schedules the reaping of orphans after reapDelay. It is called after SIGCHLD.
+func (r *reaper) Schedule() {
 	if r.timer != nil {
 		return
 	}
-	r.host.MaskSIGCHLD()
-	r.timer = r.scope.After(reapDelay, func() {
+	r.Host.MaskSIGCHLD()
+	r.timer = r.Scope.After(reapDelay, func() {
 		r.timer = nil
-		r.host.ReapOrphans(r.reapChild)
+		r.Host.ReapOrphans(r.reapChild)
 	})
 }
 
@@ -155,23 +152,23 @@ func (r *reaper) reapChild(pid int) {
 		owner.reap()
 		if _, owned := r.byPid[pid]; !owned {
 			// The zombie may be another process that reuses the pid of an unwatched one
-			r.schedule()
+			r.Schedule()
 		}
 		return
 	}
 	if adopted := r.adoptedByPid[pid]; adopted != nil && adopted.reapAsChild() {
 		return
 	}
-	exit, err := r.host.ReapUnknown(pid)
+	exit, err := r.Host.ReapUnknown(pid)
 	if err != nil {
-		r.log.Warn("orphan not reaped", "pid", pid, "error", err)
+		r.Log.Warn("orphan not reaped", "pid", pid, "error", err)
 		return
 	}
-	r.log.Debug("orphan reaped", "pid", pid, "exit", exit.String())
+	r.Log.Debug("orphan reaped", "pid", pid, "exit", exit.String())
 }
 
-// adopt returns an adopted process. p is nil if the process no longer exists.
-func (r *reaper) adopt(p host.Process, id pidfd.Identity) *adoptedProcess {
+// Adopt returns an adopted process. p is nil if the process no longer exists.
+func (r *reaper) Adopt(p host.Process, id pidfd.Identity) host.Process {
 	a := &adoptedProcess{Process: p, reaper: r, id: id, gone: p == nil}
 	key := host.ProcessKey{Pid: id.Pid, Start: id.Start}
 	r.adopted[key] = a
@@ -198,8 +195,8 @@ func (r *reaper) onStoredExit(e host.StoredExit) {
 	}
 }
 
-// acknowledge acknowledges the exit of an adopted process to the keeper, once the journal has it.
-func (r *reaper) acknowledge(id pidfd.Identity) {
+// Acknowledge acknowledges the exit of an adopted process to the keeper, once the journal has it.
+func (r *reaper) Acknowledge(id pidfd.Identity) {
 	key := host.ProcessKey{Pid: id.Pid, Start: id.Start}
 	if r.adopted[key] == nil {
 		return // superd's own child
@@ -216,11 +213,6 @@ func (r *reaper) acknowledgeUnclaimed() {
 		}
 	}
 }
-
-// exitStatusTimeout bounds the wait for the exit status of a process that is not superd's child.
-// Its parent reaps it at once; after that the kernel may still have the status, or the keeper
-// reports it.
-const exitStatusTimeout = time.Second
 
 // An adoptedProcess is a process that a predecessor started. After an upgrade in place it is still
 // superd's child; otherwise the keeper is its parent and reaps it.
@@ -257,6 +249,9 @@ func (a *adoptedProcess) isChild() bool {
 	_, _, err := a.Process.Wait()
 	return !errors.Is(err, pidfd.ErrNotChild)
 }
+
+// Unwrap returns the process that was adopted; nil if it no longer exists.
+func (a *adoptedProcess) Unwrap() host.Process { return a.Process }
 
 // Pid implements [host.Process].
 func (a *adoptedProcess) Pid() int { return a.id.Pid }
@@ -319,11 +314,11 @@ func (a *adoptedProcess) Wait() (pidfd.Exit, bool, error) {
 		if errors.Is(a.Process.Signal(0), pidfd.ErrGone) {
 			a.gone = true
 			if a.endedAt == 0 { // no watch has reported it
-				a.endedAt = a.reaper.loop.Now()
+				a.endedAt = a.reaper.Loop.Now()
 			}
 		}
 	}
-	if a.endedAt != 0 && a.reaper.loop.Now()-a.endedAt >= a.statusTimeout() {
+	if a.endedAt != 0 && a.reaper.Loop.Now()-a.endedAt >= a.statusTimeout() {
 		return pidfd.Exit{}, true, nil
 	}
 	return pidfd.Exit{}, false, nil
@@ -338,7 +333,7 @@ func (a *adoptedProcess) statusTimeout() time.Duration {
 	if a.gone && a.reaper.fds.keeper == host.FDStore(noopKeeper{}) {
 		return 0
 	}
-	return exitStatusTimeout
+	return instance.ExitStatusTimeout
 }
 
 // watch calls reap when the process has ended, and again when more can be known about its exit,
@@ -360,7 +355,7 @@ func (a *adoptedProcess) watch(scope *loop.Scope, reap func()) error {
 // with the status.
 func (a *adoptedProcess) onEnd(scope *loop.Scope, reap func()) {
 	if a.endedAt == 0 {
-		a.endedAt = a.reaper.loop.Now()
+		a.endedAt = a.reaper.Loop.Now()
 	}
 	reap()
 	if scope.Closed() {
@@ -376,6 +371,12 @@ func (a *adoptedProcess) onEnd(scope *loop.Scope, reap func()) {
 		reap()
 	})
 	if err != nil {
-		a.reaper.log.Error("process not watched", "pid", a.id.Pid, "error", err)
+		a.reaper.Log.Error("process not watched", "pid", a.id.Pid, "error", err)
 	}
+}
+
+// AwaitsStatus implements [Reaper].
+func (r *reaper) AwaitsStatus(p host.Process) bool {
+	a, isAdopted := p.(*adoptedProcess)
+	return isAdopted && a.endedAt != 0 && r.Loop.Now()-a.endedAt <= a.statusTimeout()
 }

@@ -14,7 +14,7 @@ func TestNewChildReusesPid(t *testing.T) {
 	second := &hosttest.Handle{Process: &hosttest.Process{Pid: 7}}
 	reaped := 0
 	h.sup.reaper.byPid[7] = owner{second, func() { reaped++ }}
-	h.sup.reaper.dropChild(first)
+	h.sup.reaper.DropChild(first)
 	h.sup.reaper.reapChild(7)
 	if reaped != 1 {
 		t.Error("the end of the second process does not reach its owner")

@@ -3,10 +3,10 @@ package procs
 import (
 	"slices"
 
-	"superd/config"
 	"superd/loop"
 	"superd/procs/deps"
 	"superd/procs/fsm"
+	"superd/procs/instance"
 )
 
 // maxReconciled bounds how many instances one turn reconciles.
@@ -16,10 +16,10 @@ const maxReconciled = 256
 // instances whose waiters are answered when the first one is empty.
 type reconciler struct {
 	scope   *loop.Scope
-	onIdle  func() // called when the queue is empty and the waiters are answered
-	queue   []*instance
-	answers []*instance // instances whose waiters are answered when queue is empty
-	running bool        // a batch is being reconciled
+	onIdle  func()                   // called when the queue is empty
+	answer  func(*instance.Instance) // answers its waiters; nil until there are waiters
+	queue   []*instance.Instance
+	running bool // a batch is being reconciled
 }
 
 func newReconciler(scope *loop.Scope, onIdle func()) *reconciler {
@@ -27,11 +27,11 @@ func newReconciler(scope *loop.Scope, onIdle func()) *reconciler {
 }
 
 // enqueue schedules the reconciliation of the instance for after the turn's other work.
-func (q *reconciler) enqueue(in *instance) {
-	if in.enqueued {
+func (q *reconciler) enqueue(in *instance.Instance) {
+	if in.Marks.Enqueued {
 		return
 	}
-	in.enqueued = true
+	in.Marks.Enqueued = true
 	q.queue = append(q.queue, in)
 	if len(q.queue) == 1 {
 		q.scope.Post(q.run)
@@ -48,9 +48,9 @@ func (q *reconciler) run() {
 	waiting := len(q.queue) > 0
 	q.running = true
 	for _, in := range batch {
-		in.enqueued = false
-		if !in.scope.Closed() {
-			in.reconcile()
+		in.Marks.Enqueued = false
+		if !in.Closed() {
+			q.reconcile(in)
 		}
 	}
 	q.running = false
@@ -58,54 +58,38 @@ func (q *reconciler) run() {
 		q.scope.Post(q.run)
 	}
 	if len(q.queue) == 0 {
-		queued := q.answers
-		q.answers = nil
-		for _, in := range queued {
-			in.answerQueued = false
-			in.answerWaiters()
-		}
 		q.onIdle()
 	}
 }
 
-// pending reports whether reconciliation is still running. If so, the instance's waiters are
-// answered when it is done.
-func (q *reconciler) pending(in *instance) bool {
-	if !q.running && len(q.queue) == 0 {
-		return false
-	}
-	if len(in.waiters) > 0 && !in.answerQueued {
-		in.answerQueued = true
-		q.answers = append(q.answers, in)
-	}
-	return true
-}
+// busy reports whether reconciliation is still running.
+func (q *reconciler) busy() bool { return q.running || len(q.queue) > 0 }
 
 // reconcile moves the instance toward its desired state, given the status of its dependencies
 // (level-triggered). All ordered starts, stops and restarts happen here.
-func (in *instance) reconcile() {
-	in.publish()
-	m := &in.machine
-	if m.Desired().Up && in.node.CanStart() && in.quarantine == nil {
-		in.startRequirements()
+func (q *reconciler) reconcile(in *instance.Instance) {
+	in.Node.Publish()
+	m := &in.Machine
+	if m.Desired().Up && in.Node.CanStart() && !in.Quarantined() {
+		q.startRequirements(in)
 	}
-	if t, ok := m.Reconcile(in.conditions(), in.lostRequirement); ok {
-		in.apply(t)
+	if t, ok := m.Reconcile(in.Conditions(), in.Node.LostRequirement); ok {
+		in.Apply(t)
 	}
-	in.answerWaiters() // the reason of a wait may have changed
+	q.answer(in) // the reason of a wait may have changed
 }
 
 // startRequirements starts the requirements that are startable. A program stopped by `superd ctl
 // stop` stays stopped.
-func (in *instance) startRequirements() {
-	by := fsm.Actor{Kind: in.machine.Desired().By.Kind, For: in.name}
-	for _, e := range in.node.Edges() {
+func (q *reconciler) startRequirements(in *instance.Instance) {
+	by := fsm.Actor{Kind: in.Machine.Desired().By.Kind, For: in.Name}
+	for _, e := range in.Node.Edges() {
 		if e.Ordering() || !e.To().Startable() {
 			continue
 		}
 		for _, other := range e.To().Instances() {
-			if other.node.Published().Startable {
-				other.apply(other.machine.WantUp(by, false, other.conditions()))
+			if other.Node.Published().Startable {
+				other.Apply(other.Machine.WantUp(by, false, other.Conditions()))
 			}
 		}
 	}
@@ -113,28 +97,26 @@ func (in *instance) startRequirements() {
 
 // startWithRequirements starts the direct and indirect requirements of in that are wanted up and
 // down by themselves, as after a failure. It is part of an operator's start of in.
-func (in *instance) startWithRequirements() {
-	seen := map[*deps.Program[*instance]]bool{}
-	for open := []*instance{in}; len(open) > 0; {
+func (q *reconciler) startWithRequirements(in *instance.Instance) {
+	seen := map[*deps.Program[*instance.Instance]]bool{}
+	for open := []*instance.Instance{in}; len(open) > 0; {
 		next := open[len(open)-1]
 		open = open[:len(open)-1]
-		for _, e := range next.node.Edges() {
+		for _, e := range next.Node.Edges() {
 			if e.Ordering() || seen[e.To()] || e.To().Up() {
 				continue
 			}
 			seen[e.To()] = true
 			for _, other := range e.To().Instances() {
-				m := &other.machine
-				if m.Desired().Up && m.State().AtRest() && other.availability() != deps.Up && other.quarantine == nil {
-					by := fsm.Actor{Kind: fsm.ActorOperator, For: in.name}
-					other.apply(m.WantUp(by, true, other.conditions()))
+				m := &other.Machine
+				if m.Desired().Up && m.State().AtRest() && other.Node.Availability() != deps.Up && !other.Quarantined() {
+					by := fsm.Actor{Kind: fsm.ActorOperator, For: in.Name}
+					other.Apply(m.WantUp(by, true, other.Conditions()))
 				}
-				if m.Desired().Up || other.node.Published().Startable {
+				if m.Desired().Up || other.Node.Published().Startable {
 					open = append(open, other)
 				}
 			}
 		}
 	}
 }
-
-func (in *instance) isOneShot() bool { return in.program.Type == config.TypeOneshot }

@@ -3,6 +3,7 @@ package procs
 import (
 	"time"
 
+	"superd/logs"
 	"superd/loop"
 	"superd/procs/fsm"
 	"superd/procs/snapshot"
@@ -56,18 +57,39 @@ func newRecorder(p *platform) *recorder {
 	return r
 }
 
-// queue queues the value of key for the journal, or its removal for nil.
-func (r *recorder) queue(key string, value any) {
-	r.journal.Queue(key, value)
-	r.writeSoon()
+// Events implements [Records].
+func (r *recorder) Events() bool { return r.options.Events != nil }
+
+// NextStart implements [Records].
+func (r *recorder) NextStart() uint64 {
+	r.starts++
+	return r.starts
 }
 
-// writeSoon writes all that is queued for journal and event log after writePause. Batching lets
+// Put implements [Records].
+func (r *recorder) Put(key string, value any) error { return r.journal.Put(key, value) }
+
+// QueueFirst implements [Records].
+func (r *recorder) QueueFirst(key string, value any) {
+	r.journal.QueueFirst(key, value)
+	r.WriteSoon()
+}
+
+// Ended implements [Records].
+func (r *recorder) Ended() bool { return r.ended }
+
+// Queue queues the value of key for the journal, or its removal for nil.
+func (r *recorder) Queue(key string, value any) {
+	r.journal.Queue(key, value)
+	r.WriteSoon()
+}
+
+// WriteSoon writes all that is queued for journal and event log after writePause. Batching lets
 // spawning continue without waking the writer for each record.
-func (r *recorder) writeSoon() {
+func (r *recorder) WriteSoon() {
 	switch {
 	case r.timer == nil:
-		r.timer = r.scope.After(writePause, r.write)
+		r.timer = r.Scope.After(writePause, r.write)
 	case !r.timer.Active():
 		r.timer.Reset(writePause)
 	}
@@ -94,16 +116,16 @@ func (r *recorder) writeEvents() {
 	}
 }
 
-// afterSaving runs f on the loop when the current state is in the journal, or with the error.
-func (r *recorder) afterSaving(f func(unrecorded error)) {
+// AfterSaving runs f on the loop when the current state is in the journal, or with the error.
+func (r *recorder) AfterSaving(f func(unrecorded error)) {
 	r.writeEvents()
-	r.journal.Flush(func(err error) { r.scope.Post(func() { f(err) }) })
+	r.journal.Flush(func(err error) { r.Scope.Post(func() { f(err) }) })
 }
 
-// afterTurn runs f on the loop when the state at the end of this turn is in the journal, or could
+// AfterTurn runs f on the loop when the state at the end of this turn is in the journal, or could
 // not be written.
-func (r *recorder) afterTurn(f func()) {
-	r.scope.Post(func() { r.afterSaving(func(error) { f() }) })
+func (r *recorder) AfterTurn(f func()) {
+	r.Scope.Post(func() { r.AfterSaving(func(error) { f() }) })
 }
 
 // afterRecorded runs f on the loop when the state at the end of this turn is in the journal. f may
@@ -113,7 +135,7 @@ func (r *recorder) afterRecorded(f func()) {
 	r.recorded.waiting = append(r.recorded.waiting, f)
 	if !r.recorded.busy {
 		r.recorded.busy = true
-		r.scope.Post(r.runRecorded)
+		r.Scope.Post(r.runRecorded)
 	}
 }
 
@@ -123,17 +145,17 @@ func (r *recorder) runRecorded() {
 	q := &r.recorded
 	all := q.waiting
 	q.waiting = nil
-	r.afterSaving(func(unrecorded error) {
+	r.AfterSaving(func(unrecorded error) {
 		if unrecorded != nil {
 			q.waiting = append(all, q.waiting...)
-			r.scope.After(recordPause, r.runRecorded)
+			r.Scope.After(recordPause, r.runRecorded)
 			return
 		}
 		for _, f := range all {
 			f()
 		}
 		if q.busy = len(q.waiting) > 0; q.busy {
-			r.scope.Post(r.runRecorded)
+			r.Scope.Post(r.runRecorded)
 		}
 	})
 }
@@ -150,7 +172,7 @@ type recordQueue struct {
 // saveSelf queues the record of superd itself.
 func (s *Supervisor) saveSelf() {
 	if !s.recorder.ended {
-		s.recorder.queue(snapshot.SuperdKey, s.snapshot())
+		s.recorder.Queue(snapshot.SuperdKey, s.snapshot())
 	}
 }
 
@@ -166,7 +188,7 @@ func (s *Supervisor) snapshot() *snapshot.Superd {
 // configuration is known.
 func (s *Supervisor) restore(r *snapshot.Snapshot) (known bool) {
 	s.recorder.starts = r.LastStart
-	s.schedules.restore(r.Schedules)
+	s.Schedules.Restore(r.Schedules)
 	v := r.Superd
 	v.Begun = v.Begun || r.Lives()
 	if !s.options.Predecessor.Resumed {
@@ -184,27 +206,59 @@ func (s *Supervisor) saveEnd() {
 	s.recorder.ended = true
 	s.recorder.leavesRecords = false
 	for _, in := range s.registry.instances {
-		if state := in.schedule.state(); state != nil {
+		if state := in.Schedule.State(); state != nil {
 			s.recorder.leavesRecords = true
-			s.recorder.queue(snapshot.ScheduleKey(in.name), state)
+			s.recorder.Queue(snapshot.ScheduleKey(in.Name), state)
 		}
-		desired := in.machine.Desired()
-		if before, ok := in.machine.DesiredBeforeShutdown(); ok {
+		desired := in.Machine.Desired()
+		if before, ok := in.Machine.DesiredBeforeShutdown(); ok {
 			desired = before
 		}
-		if in.membership.Leaves() || desired != (fsm.Target{Up: false, By: fsm.By(fsm.ActorOperator)}) {
-			s.recorder.queue(snapshot.InstanceKey(in.name), nil)
+		if in.Membership.Leaves() || desired != (fsm.Target{Up: false, By: fsm.By(fsm.ActorOperator)}) {
+			s.recorder.Queue(snapshot.InstanceKey(in.Name), nil)
 			continue
 		}
 		s.recorder.leavesRecords = true
-		s.recorder.queue(snapshot.InstanceKey(in.name), &snapshot.Instance{
+		s.recorder.Queue(snapshot.InstanceKey(in.Name), &snapshot.Instance{
 			State: fsm.Stopped.Name(), Outcome: fsm.RunEndedDown.OutcomeName(), Desired: desired.Snapshot(),
-			StateReason: fsm.ReasonStopped.With(desired.By.String()).Snapshot(), Since: in.sinceAt,
+			StateReason: fsm.ReasonStopped.With(desired.By.String()).Snapshot(), Since: in.SinceAt,
 		})
 	}
 	s.config.removeRecords()
-	s.recorder.queue(snapshot.SuperdKey, &snapshot.Superd{Ended: true})
+	s.recorder.Queue(snapshot.SuperdKey, &snapshot.Superd{Ended: true})
 }
 
 // LeavesRecords reports whether records for a successor remain after an orderly end.
 func (s *Supervisor) LeavesRecords() bool { return s.recorder.leavesRecords }
+
+// saveDrops records the output that the collector has dropped, until no more is dropped.
+func (s *Supervisor) saveDrops(c *logs.Collector) {
+	in := s.registry.byName[c.Name()]
+	if in == nil || &in.Output.Collector != c {
+		return
+	}
+	was := c.Drops()
+	in.Save()
+	s.recorder.AfterSaving(func(unrecorded error) {
+		switch {
+		case unrecorded != nil: // one retry serves all drops
+			s.Scope.After(recordPause, func() { s.saveDrops(c) })
+		case c.DropsSaved(was):
+			s.saveDrops(c)
+		}
+	})
+}
+
+// saveOutputStart saves where the output of a run begins in its log, then calls saved. The output
+// is written only after that. So a successor finds the line that reports readiness even if this
+// superd was killed after it wrote the line and before it read it. It may be called from any
+// goroutine.
+func (s *Supervisor) saveOutputStart(at logs.RunStart, saved func()) {
+	s.Scope.Post(func() {
+		if in := s.registry.byName[at.Instance]; in != nil {
+			in.SetOutputStart(at)
+		}
+		s.recorder.writeEvents()
+		s.recorder.journal.Flush(func(error) { saved() })
+	})
+}

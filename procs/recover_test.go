@@ -96,12 +96,12 @@ func TestChecksAfterExitDoNotCount(t *testing.T) {
 	h.sup.Start(func() {})
 	h.v.RunFor(time.Minute)
 	in := inspect(h.sup).instance("web")
-	if in.state() != fsm.Running || in.run().healthy() != 1 {
+	if in.state() != fsm.Running || in.Run().Healthy() != 1 {
 		t.Fatalf("web is %s, want it healthy", in.state().Name())
 	}
 	main.End(pidfd.Exit{Known: true})
 	h.v.RunFor(time.Minute)
-	if m := in.machine(); m.State() != fsm.Failed || strings.Contains(m.StateReason().String(), "unhealthy") || h.err != nil {
+	if m := in.Machine(); m.State() != fsm.Failed || strings.Contains(m.StateReason().String(), "unhealthy") || h.err != nil {
 		t.Errorf("web is %s: %s, %v; want that it exited by itself", m.State().Name(), m.StateReason(), h.err)
 	}
 }
@@ -159,7 +159,7 @@ func TestJournalOfAnotherBoot(t *testing.T) {
 	}
 	v.RunFor(1e9) // writes all
 	h.v.RunFor(1e9)
-	if saved := s.schedules.take("daily"); saved == nil || saved.Line != "@daily" || s.schedules.take("daily") != nil {
+	if saved := s.Schedules.Take("daily"); saved == nil || saved.Line != "@daily" || s.Schedules.Take("daily") != nil {
 		t.Errorf("state of the schedule %v, want the known one, once", saved)
 	}
 	if inspect(s).count() > 0 || j.values[snapshot.InstanceKey("gone")] != nil {

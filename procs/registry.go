@@ -7,68 +7,67 @@ import (
 
 	"superd/config"
 	"superd/procs/fsm"
+	"superd/procs/instance"
 )
 
 // A registry has all instances and what is counted of them. Whoever changes an instance reports to
 // it; it knows nothing else of the supervisor.
 type registry struct {
-	instances  []*instance // sorted by compareInstances
-	byName     map[string]*instance
+	instances  []*instance.Instance // sorted by compareInstances
+	byName     map[string]*instance.Instance
 	counts     [fsm.StateCount]int // instances in each state
 	outputs    int                 // upper bound on the programs' FIFOs
 	loggers    int32               // instances that are loggers
 	unkillable int                 // instances with a process that survived SIGKILL
 }
 
-func newRegistry() *registry { return &registry{byName: map[string]*instance{}} }
+func newRegistry() *registry { return &registry{byName: map[string]*instance.Instance{}} }
 
 // add adds an instance and counts it.
-func (r *registry) add(in *instance) {
-	r.byName[in.name] = in
+func (r *registry) add(in *instance.Instance) {
+	r.byName[in.Name] = in
 	at, _ := slices.BinarySearchFunc(r.instances, in, compareInstances)
 	r.instances = slices.Insert(r.instances, at, in)
-	in.counted = in.machine.State()
-	r.counts[in.counted]++
-	r.outputs += fifosOf(in.program)
-	r.loggers += one(in.isLogger())
+	in.Marks.Counted = in.Machine.State()
+	r.counts[in.Marks.Counted]++
+	r.outputs += instance.FIFOsOf(in.Program)
+	r.loggers += one(in.IsLogger())
 }
 
 // remove removes an instance.
-func (r *registry) remove(in *instance) {
-	delete(r.byName, in.name)
+func (r *registry) remove(in *instance.Instance) {
+	delete(r.byName, in.Name)
 	if i, ok := slices.BinarySearchFunc(r.instances, in, compareInstances); ok {
 		r.instances = slices.Delete(r.instances, i, i+1)
 	}
-	r.counts[in.counted]--
-	r.outputs -= fifosOf(in.program)
-	r.loggers -= one(in.isLogger())
+	r.counts[in.Marks.Counted]--
+	r.outputs -= instance.FIFOsOf(in.Program)
+	r.loggers -= one(in.IsLogger())
 }
 
 // redefine replaces the definition of an instance, and counts it by the new one.
-func (r *registry) redefine(in *instance, program *config.Program) {
-	r.outputs += fifosOf(program) - fifosOf(in.program)
-	r.loggers -= one(in.isLogger())
-	in.program = program
-	r.loggers += one(in.isLogger())
+func (r *registry) redefine(in *instance.Instance, program *config.Program) {
+	r.outputs += instance.FIFOsOf(program) - instance.FIFOsOf(in.Program)
+	r.loggers -= one(in.IsLogger())
+	in.Program = program
+	r.loggers += one(in.IsLogger())
 }
 
 // setState counts an instance by the present state of its machine, and no longer by the state in
 // which it was counted before.
-func (r *registry) setState(in *instance) {
-	r.counts[in.counted]--
-	in.counted = in.machine.State()
-	r.counts[in.counted]++
+func (r *registry) setState(in *instance.Instance) {
+	r.counts[in.Marks.Counted]--
+	in.Marks.Counted = in.Machine.State()
+	r.counts[in.Marks.Counted]++
 }
 
-// setUnkillable sets the description of the instance's unkillable processes; empty: there are none.
-func (r *registry) setUnkillable(in *instance, why string) {
-	if in.unkillable != "" {
+// countUnkillable counts an instance that has unkillable processes by now, or no longer.
+func (r *registry) countUnkillable(unkillable bool) {
+	if unkillable {
+		r.unkillable++
+	} else {
 		r.unkillable--
 	}
-	if why != "" {
-		r.unkillable++
-	}
-	in.ownProblems().unkillable = why
 }
 
 // countAtRest returns how many instances are at rest.
@@ -78,22 +77,29 @@ func (r *registry) countAtRest() int {
 
 // of returns the instances of a program in order, including those being removed. The result is a
 // subslice of all instances.
-func (r *registry) of(program string) []*instance {
-	from := sort.Search(len(r.instances), func(i int) bool { return r.instances[i].program.Name >= program })
+func (r *registry) of(program string) []*instance.Instance {
+	from := sort.Search(len(r.instances), func(i int) bool { return r.instances[i].Program.Name >= program })
 	to := from
-	for to < len(r.instances) && r.instances[to].program.Name == program {
+	for to < len(r.instances) && r.instances[to].Program.Name == program {
 		to++
 	}
 	return r.instances[from:to]
 }
 
 // compareInstances orders instances by program, then web@2 before web@10.
-func compareInstances(a, b *instance) int {
-	if c := strings.Compare(a.program.Name, b.program.Name); c != 0 {
+func compareInstances(a, b *instance.Instance) int {
+	if c := strings.Compare(a.Program.Name, b.Program.Name); c != 0 {
 		return c
 	}
-	if c := len(a.name) - len(b.name); c != 0 {
+	if c := len(a.Name) - len(b.Name); c != 0 {
 		return c
 	}
-	return strings.Compare(a.name, b.name)
+	return strings.Compare(a.Name, b.Name)
+}
+
+func one(b bool) int32 {
+	if b {
+		return 1
+	}
+	return 0
 }

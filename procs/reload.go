@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"superd/config"
-	"superd/procs/deps"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/instance"
 )
 
 // A ReloadResult is what a reload has changed, or would change.
@@ -35,7 +35,7 @@ type reloads struct {
 	recorder      *recorder
 	config        *configState
 	replicas      *replicas
-	graph         *deps.Graph[*instance]
+	conflicts     *conflicts
 	shutdown      *shutdown
 	exitPolicy    *exitPolicy
 	subscriptions *subscriptions
@@ -50,7 +50,7 @@ type reloads struct {
 func newReloads(s *Supervisor) *reloads {
 	return &reloads{
 		platform: s.platform, registry: s.registry, recorder: s.recorder, config: s.config,
-		replicas: s.replicas, graph: s.graph, shutdown: s.shutdown, exitPolicy: s.exitPolicy,
+		replicas: s.replicas, conflicts: s.conflicts, shutdown: s.shutdown, exitPolicy: s.exitPolicy,
 		subscriptions: s.subscriptions, readyNotifier: s.readyNotifier,
 	}
 }
@@ -89,7 +89,7 @@ func (l *reloads) request(dryRun bool, done func(ReloadResult, error)) {
 	switch {
 	case l.hungFile != nil:
 		err := l.hangError()
-		l.scope.Post(func() { r.answer(ReloadResult{}, err) })
+		l.Scope.Post(func() { r.answer(ReloadResult{}, err) })
 	case !l.running:
 		l.serve()
 	}
@@ -114,11 +114,11 @@ func (l *reloads) serve() {
 		l.readyNotifier.reloadBegun()
 	}
 	reading := new(atomic.Pointer[string])
-	timer := l.scope.After(reloadTimeout, func() {
+	timer := l.Scope.After(reloadTimeout, func() {
 		l.hungFile = reading
 		err := l.hangError()
-		l.log.Error("configuration not reloaded yet: the old one stays in force", "error", err)
-		l.recorder.record(because(eventlog.Event{Kind: eventlog.Reload}, fsm.ReasonReloadHung.With(err.Error())))
+		l.Log.Error("configuration not reloaded yet: the old one stays in force", "error", err)
+		l.recorder.Record(instance.Because(eventlog.Event{Kind: eventlog.Reload}, fsm.ReasonReloadHung.With(err.Error())))
 		if !dryRun {
 			l.readyNotifier.reloadEnded()
 		}
@@ -129,8 +129,8 @@ func (l *reloads) serve() {
 	finish := func(result ReloadResult, err error) {
 		l.running = false
 		if err != nil && !dryRun {
-			l.log.Error("configuration not reloaded: the old one stays in force", "error", err)
-			l.recorder.record(because(eventlog.Event{Kind: eventlog.Reload}, fsm.ReasonReloadRefused.With(err.Error())))
+			l.Log.Error("configuration not reloaded: the old one stays in force", "error", err)
+			l.recorder.Record(instance.Because(eventlog.Event{Kind: eventlog.Reload}, fsm.ReasonReloadRefused.With(err.Error())))
 		}
 		if !dryRun {
 			l.readyNotifier.reloadEnded()
@@ -152,7 +152,7 @@ func (l *reloads) serve() {
 		if err == nil {
 			diff = config.Compare(active, next)
 		}
-		l.scope.Post(func() {
+		l.Scope.Post(func() {
 			timer.Stop()
 			l.hungFile = nil
 			if err == nil {
@@ -170,7 +170,7 @@ func (l *reloads) serve() {
 			default:
 				result := l.applyWithExitPolicy(next, diff)
 				l.record(&diff)
-				l.recorder.afterSaving(func(err error) {
+				l.recorder.AfterSaving(func(err error) {
 					result.Unrecorded = err
 					finish(result, nil)
 				})
@@ -182,24 +182,24 @@ func (l *reloads) serve() {
 // addOutdated adds to diff the programs whose env file has changed since they were started.
 func (l *reloads) addOutdated(diff *config.Diff, next *config.Config) {
 	for _, in := range l.registry.instances {
-		if c := diff.Of(in.program.Name); in.outdated(next) && c.Key("env_file") == nil {
-			c.Keys = append(c.Keys, config.KeyChange{Key: "env_file", What: "has other variables than at the start of " + in.name, Restart: true})
+		if c := diff.Of(in.Program.Name); l.outdated(in, next) && c.Key("env_file") == nil {
+			c.Keys = append(c.Keys, config.KeyChange{Key: "env_file", What: "has other variables than at the start of " + in.Name, Restart: true})
 			c.Kind = config.RestartNeeded
 		}
 	}
 }
 
 // outdated reports whether the env file has other variables than at the start of the run.
-func (in *instance) outdated(conf *config.Config) bool {
-	if in.run == nil || in.run.envSum == 0 || in.membership.Leaves() {
+func (l *reloads) outdated(in *instance.Instance, conf *config.Config) bool {
+	if in.EnvSum() == 0 || in.Membership.Leaves() {
 		return false
 	}
-	program := conf.Program(in.program.Name)
+	program := conf.Program(in.Program.Name)
 	if program == nil {
 		return false
 	}
 	sum, ok := conf.EnvFileSum(program)
-	return ok && sum != in.run.envSum
+	return ok && sum != in.EnvSum()
 }
 
 // notes returns effects of a difference that its list of programs does not show.
@@ -242,15 +242,15 @@ func (l *reloads) applyWithExitPolicy(next *config.Config, diff config.Diff) Rel
 func (l *reloads) applyWithoutExitPolicy(next *config.Config, diff config.Diff) ReloadResult {
 	result := ReloadResult{Diff: diff, Notes: l.notes(diff)}
 	if !diff.Differs() {
-		l.log.Info("configuration reloaded: no change")
+		l.Log.Info("configuration reloaded: no change")
 		return result
 	}
 	l.config.activate(next, func() { l.applyDiff(diff) })
 	count := func(kind config.ChangeKind) int { return len(diff.Names(kind)) }
-	l.log.Info("configuration reloaded", "added", count(config.ProgramAdded), "removed", count(config.ProgramRemoved),
+	l.Log.Info("configuration reloaded", "added", count(config.ProgramAdded), "removed", count(config.ProgramRemoved),
 		"applied_live", count(config.AppliedLive), "restart_needed", count(config.RestartNeeded))
 	for _, note := range result.Notes {
-		l.log.Warn(note)
+		l.Log.Warn(note)
 	}
 	l.subscriptions.changed()
 	return result
@@ -270,7 +270,7 @@ func (l *reloads) record(diff *config.Diff) {
 	for _, k := range diff.Superd {
 		parts = append(parts, k.String())
 	}
-	l.recorder.record(because(eventlog.Event{Kind: eventlog.Reload},
+	l.recorder.Record(instance.Because(eventlog.Event{Kind: eventlog.Reload},
 		fsm.ReasonReloaded.With(strings.Join(parts, ", "))))
 }
 
@@ -287,7 +287,7 @@ func (l *reloads) applyDiff(diff config.Diff) {
 		case config.ProgramRemoved:
 			l.replicas.dropScale(c.Name)
 			for _, in := range slices.Clone(l.registry.of(c.Name)) {
-				in.retire(fsm.By(fsm.ActorRemoval))
+				l.replicas.retire(in, fsm.By(fsm.ActorRemoval))
 			}
 		case config.AppliedLive, config.RestartNeeded:
 			wanted[i] = l.replicas.desiredFor(c.Name)
@@ -302,8 +302,8 @@ func (l *reloads) applyDiff(diff config.Diff) {
 		switch c := &diff.Programs[i]; c.Kind {
 		case config.AppliedLive, config.RestartNeeded:
 			for _, in := range slices.Clone(l.registry.of(c.Name)) {
-				if !in.membership.Leaves() {
-					in.change(c)
+				if !in.Membership.Leaves() {
+					l.change(in, c)
 				}
 			}
 		case config.Unchanged, config.ProgramAdded, config.ProgramRemoved:
@@ -320,9 +320,9 @@ func (l *reloads) applyDiff(diff config.Diff) {
 
 // rebuildGraph rebuilds the graph after a change of the active configuration.
 func (l *reloads) rebuildGraph() {
-	l.graph.Clear()
+	l.Graph.Clear()
 	for _, in := range l.registry.instances {
-		in.addToGraph()
+		in.Node.Join()
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"superd/logs"
 	"superd/procs/fsm"
 	"superd/procs/host/hosttest"
+	"superd/procs/instance"
 	"superd/procs/notify"
 )
 
@@ -43,11 +44,11 @@ func TestAppliedLive(t *testing.T) {
 			func(p *config.Program) { p.StartTimeout += time.Minute },
 			func(t *testing.T, h *history, in instanceView) {
 				h.v.RunFor(in.program().StartTimeout - 2*time.Second)
-				if !in.run().reloads() {
+				if !in.Run().Reloads() {
 					t.Error("1s before the start time-out: its health counts again")
 				}
 				h.v.RunFor(2 * time.Second)
-				if in.run().reloads() {
+				if in.Run().Reloads() {
 					t.Error("1s after the start time-out: its health does not count")
 				}
 			}},
@@ -98,7 +99,7 @@ func TestAppliedLive(t *testing.T) {
 			func(_ *testing.T, h *history) { h.mainOf("web").End(exitThree); h.v.RunFor(time.Second) },
 			func(p *config.Program) { p.Restart = config.RestartNever },
 			func(t *testing.T, _ *history, in instanceView) {
-				if in.state() != fsm.Failed || in.retryPending() || !strings.Contains(in.reason(), `restart is now "never"`) {
+				if in.state() != fsm.Failed || in.RetryPending() || !strings.Contains(in.reason(), `restart is now "never"`) {
 					t.Errorf("%v: %s, want failed for good", in.state(), in.reason())
 				}
 			}},
@@ -224,7 +225,7 @@ func TestAppliedLive(t *testing.T) {
 		h.v.RunFor(time.Second)
 	}
 	becomesReady := func(t *testing.T, h *history, in instanceView) {
-		h.kernel.SocketOf(in.run().id()).WriteNewline()
+		h.kernel.SocketOf(in.Run().Id()).WriteNewline()
 		h.v.RunFor(time.Second)
 		if in.state() != fsm.Running {
 			t.Errorf("%v: %s, want running: it reported readiness", in.state(), in.reason())
@@ -273,15 +274,15 @@ func TestAppliedLive(t *testing.T) {
 			h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{program}})
 			h.v.RunFor(time.Second)
 			in := inspect(h.sup).instance("web")
-			if in.run().exists() {
+			if in.Run().Exists() {
 				h.mainOf("web").IgnoresStop = true
 			}
 			tt.bring(t, h)
-			run := in.run()
+			run := in.Run()
 			if c := h.changeProgram(tt.alter); c.Kind != config.AppliedLive {
 				t.Fatalf("the change is %s: %v", c.Kind, c.Keys)
 			}
-			if run.exists() && in.run() != run {
+			if run.Exists() && in.Run() != run {
 				t.Error("it got a new run at once")
 			}
 			tt.check(t, h, in)
@@ -297,7 +298,7 @@ func untilInHook(t *testing.T, h *history) {
 	h.kernel.Mix.HookTime = time.Hour
 	h.mainOf("web").End(exitThree)
 	h.v.RunFor(10 * time.Millisecond)
-	if in := inspect(h.sup).instance("web"); in.state() != fsm.TearingDown || !in.run().hook().exists() {
+	if in := inspect(h.sup).instance("web"); in.state() != fsm.TearingDown || !in.Run().Hook().Exists() {
 		t.Fatalf("web is %v, want it in its hook", in.state().Name())
 	}
 	h.v.Root().After(time.Millisecond, func() { h.hookOf("web").End(exitZero) })
@@ -307,8 +308,8 @@ func untilInHook(t *testing.T, h *history) {
 func failedForGood(says string) func(*testing.T, *history, instanceView) {
 	return func(t *testing.T, h *history, in instanceView) {
 		h.v.RunFor(time.Second)
-		if in.state() != fsm.Failed || in.retryPending() || !strings.Contains(in.reason(), says) {
-			t.Errorf("%v, retry pending: %v: %s; want failed for good: %s", in.state(), in.retryPending(), in.reason(), says)
+		if in.state() != fsm.Failed || in.RetryPending() || !strings.Contains(in.reason(), says) {
+			t.Errorf("%v, retry pending: %v: %s; want failed for good: %s", in.state(), in.RetryPending(), in.reason(), says)
 		}
 	}
 }
@@ -396,7 +397,7 @@ func TestLogOptionsDuringRun(t *testing.T) {
 		{"a sink instead of a file", file, elsewhere, logs.Options{Path: "/log/a", Format: logs.Text}},
 	}
 	for _, tt := range tests {
-		if got := duringRun(tt.began, tt.now); !reflect.DeepEqual(got, tt.want) {
+		if got := instance.DuringRun(tt.began, tt.now); !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
 		}
 	}
@@ -407,12 +408,12 @@ func TestReloadWithoutChange(t *testing.T) {
 	web := programNamed("web", nil)
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{web}})
 	h.v.RunFor(time.Minute)
-	before, run, number := len(h.journal.queue), inspect(h.sup).instance("web").run(), inspect(h.sup).configNumber()
+	before, run, number := len(h.journal.queue), inspect(h.sup).instance("web").Run(), inspect(h.sup).configNumber()
 	turns := h.v.Turns()
 	same := *web
 	same.File, same.Line = "elsewhere.toml", 7
 	report := inspect(h.sup).activate(&config.Config{Path: "elsewhere.toml", Programs: []*config.Program{&same}})
-	if report.Differs() || len(h.journal.queue) != before || inspect(h.sup).instance("web").run() != run || inspect(h.sup).configNumber() != number {
+	if report.Differs() || len(h.journal.queue) != before || inspect(h.sup).instance("web").Run() != run || inspect(h.sup).configNumber() != number {
 		t.Errorf("the reload has changed something: %+v, %d records queued", report, len(h.journal.queue)-before)
 	}
 	h.v.RunFor(time.Hour)
@@ -447,7 +448,7 @@ func TestChangedEnvFile(t *testing.T) {
 	in := inspect(h.sup).instance("web")
 	first := inspect(h.sup).config()
 	sum, _ := first.EnvFileSum(in.program())
-	in.run().setEnvSum(sum)
+	in.Run().SetEnvSum(sum)
 	kinds := func(next *config.Config) (kinds []config.ChangeKind) {
 		diff := config.Compare(inspect(h.sup).config(), next)
 		h.sup.reloads.addOutdated(&diff, next)
@@ -467,14 +468,14 @@ func TestChangedEnvFile(t *testing.T) {
 	}
 	diff := config.Compare(inspect(h.sup).config(), next)
 	h.sup.reloads.addOutdated(&diff, next)
-	run := in.run()
+	run := in.Run()
 	inspect(h.sup).apply(next, diff)
 	h.v.RunFor(time.Minute)
-	if in.run() == run {
+	if in.Run() == run {
 		t.Error("it was not restarted")
 	}
 	sum, _ = next.EnvFileSum(in.program())
-	in.run().setEnvSum(sum)
+	in.Run().SetEnvSum(sum)
 	if got := kinds(loaded()); !slices.Equal(got, unchanged) {
 		t.Errorf("after the restart: %v", got)
 	}

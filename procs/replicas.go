@@ -8,6 +8,7 @@ import (
 
 	"superd/config"
 	"superd/procs/fsm"
+	"superd/procs/instance"
 	"superd/procs/snapshot"
 )
 
@@ -72,8 +73,8 @@ func (r *replicas) configured(program *config.Program, instance string) bool {
 func (r *replicas) desiredFor(program string) *fsm.Target {
 	var stopped *fsm.Target
 	for _, in := range r.registry.of(program) {
-		switch desired := in.desired(); {
-		case !in.membership.Stays():
+		switch desired := r.desired(in); {
+		case !in.Membership.Stays():
 		case desired.Up:
 			return &desired
 		case desired.By.Is(fsm.ActorOperator):
@@ -99,21 +100,21 @@ func (r *replicas) endsScale(c *config.Change) bool {
 func (r *replicas) dropScale(program string) {
 	if _, ok := r.scales[program]; ok {
 		delete(r.scales, program)
-		r.recorder.queue(snapshot.ScaleKey(program), nil)
+		r.recorder.Queue(snapshot.ScaleKey(program), nil)
 	}
 }
 
 // removeSurplus retires, for the actor by, the instances that the program does not have any more.
 // It returns those that were not to be removed before.
-func (r *replicas) removeSurplus(program *config.Program, by fsm.Actor) (retired []*instance) {
+func (r *replicas) removeSurplus(program *config.Program, by fsm.Actor) (retired []*instance.Instance) {
 	for _, in := range slices.Clone(r.registry.of(program.Name)) {
-		if r.configured(program, in.name) {
+		if r.configured(program, in.Name) {
 			continue
 		}
-		if in.membership.Stays() {
+		if in.Membership.Stays() {
 			retired = append(retired, in)
 		}
-		in.retire(by)
+		r.retire(in, by)
 	}
 	return retired
 }
@@ -123,9 +124,9 @@ func (r *replicas) removeSurplus(program *config.Program, by fsm.Actor) (retired
 // desired state; nil: that of the configuration.
 func (r *replicas) createMissing(
 	program *config.Program, desired *fsm.Target,
-) (created []*instance) {
+) (created []*instance.Instance) {
 	for _, name := range r.names(program) {
-		if in := r.registry.byName[name]; in != nil && !in.membership.Leaves() {
+		if in := r.registry.byName[name]; in != nil && !in.Membership.Leaves() {
 			continue
 		}
 		r.create(name, program, desired)
@@ -144,41 +145,41 @@ func (r *replicas) create(name string, program *config.Program, desired *fsm.Tar
 		r.startNew(r.add(name, program), desired)
 		return
 	}
-	if !old.membership.HasReplacement() {
-		old.replacementTarget = desired // an earlier one was for another replacement
+	if !old.Membership.HasReplacement() {
+		old.Membership.Target = desired // an earlier one was for another replacement
 	}
-	old.setReplacement(program)
-	old.relink()
-	old.save()
+	old.Membership.ReplaceBy(program)
+	old.Node.Relink()
+	old.Save()
 }
 
 // startNew sets the first desired state of an instance. desired is as for createMissing.
-func (r *replicas) startNew(in *instance, desired *fsm.Target) {
+func (r *replicas) startNew(in *instance.Instance, desired *fsm.Target) {
 	switch {
-	case desired == nil, len(in.program.Invalid) > 0:
+	case desired == nil, len(in.Program.Invalid) > 0:
 		r.autostart(in)
 	case desired.Up:
-		in.apply(in.machine.WantUp(desired.By, false, in.conditions()))
+		in.Apply(in.Machine.WantUp(desired.By, false, in.Conditions()))
 	case desired.By.Kind != fsm.ActorNone:
-		in.apply(in.machine.WantDown(desired.By, in.conditions()))
+		in.Apply(in.Machine.WantDown(desired.By, in.Conditions()))
 	default:
-		in.save()
+		in.Save()
 	}
 }
 
 // autostart starts the instance if its configuration says so. A program with a mistake becomes
 // failed, with the mistake as the reason.
-func (r *replicas) autostart(in *instance) {
-	if in.program.Autostart || len(in.program.Invalid) > 0 {
-		in.apply(in.machine.WantUp(fsm.By(fsm.ActorConfiguration), false, in.conditions()))
+func (r *replicas) autostart(in *instance.Instance) {
+	if in.Program.Autostart || len(in.Program.Invalid) > 0 {
+		in.Apply(in.Machine.WantUp(fsm.By(fsm.ActorConfiguration), false, in.Conditions()))
 		return
 	}
-	in.save() // the record shows that it was created
+	in.Save() // the record shows that it was created
 }
 
 // add creates a stopped instance. It is not saved before its desired state is known: until then a
 // successor must create it anew.
-func (r *replicas) add(name string, program *config.Program) *instance {
+func (r *replicas) add(name string, program *config.Program) *instance.Instance {
 	in := r.sup.newInstance(name, program, program, "")
 	r.registry.add(in)
 	r.subscriptions.instancesChanged()
@@ -187,114 +188,90 @@ func (r *replicas) add(name string, program *config.Program) *instance {
 }
 
 // retire stops the instance, for the actor by, and removes it when it is at rest.
-func (in *instance) retire(by fsm.Actor) {
-	if in.membership.Leaves() { // it retires already: only its replacement goes
-		if in.membership.HasReplacement() {
-			in.dropReplacement()
-			in.replacementTarget = nil
-			in.relink()
-			in.save()
+func (r *replicas) retire(in *instance.Instance, by fsm.Actor) {
+	if in.Membership.Leaves() { // it retires already: only its replacement goes
+		if in.Membership.HasReplacement() {
+			in.Membership.DropReplacement()
+			in.Membership.Target = nil
+			in.Node.Relink()
+			in.Save()
 		}
 		return
 	}
-	in.membership = in.membership.After(fsm.Retire)
-	in.relink()
-	if in.quarantine != nil {
-		in.liftQuarantine() // the leftover processes are spared
+	in.Membership.Update(fsm.Retire)
+	in.Node.Relink()
+	if in.Quarantined() {
+		in.Quarantine.Lift() // the leftover processes are spared
 	}
-	in.apply(in.machine.WantDown(by, in.conditions()))
-}
-
-// setReplacement records that an instance with this definition takes the place of this one.
-func (in *instance) setReplacement(program *config.Program) {
-	in.replacement = program
-	in.membership = in.membership.After(fsm.Replace)
-}
-
-// dropReplacement records that no other instance takes the place of this one.
-func (in *instance) dropReplacement() {
-	in.replacement = nil
-	in.membership = in.membership.After(fsm.DropReplacement)
+	in.Apply(in.Machine.WantDown(by, in.Conditions()))
 }
 
 // beginRemoval begins the removal of an instance at rest, unless that has begun. The removal waits
 // until the last output of the instance is written, but at most for drainLimit.
-func (r *replicas) beginRemoval(in *instance) {
-	if in.membership.BeingRemoved() {
+func (r *replicas) beginRemoval(in *instance.Instance) {
+	if in.Membership.BeingRemoved() {
 		return
 	}
-	in.membership = in.membership.After(fsm.ComeToRest)
+	in.Membership.Update(fsm.ComeToRest)
 	gone := false
 	remove := func() {
-		if !gone && !in.scope.Closed() {
+		if !gone && !in.Closed() {
 			gone = true
 			r.remove(in)
 		}
 	}
-	in.collector.Drained(remove)
-	in.scope.After(drainLimit, remove)
+	in.Output.Collector.Drained(remove)
+	in.Scope.After(drainLimit, remove)
 }
 
 // remove removes an instance, creates its replacement and unblocks instances that conflict with it.
-func (r *replicas) remove(in *instance) {
+func (r *replicas) remove(in *instance.Instance) {
 	r.registry.remove(in)
-	r.conflicts.claim(in, in.collector.Files(), nil)
-	r.recorder.queue(snapshot.InstanceKey(in.name), nil)
-	for _, kept := range in.fifoNames {
-		r.fds.release(kept.String())
-	}
-	if in.inputFIFO != nil {
-		r.fds.release(in.inputFIFO.fdName)
-	}
-	in.unwatchLines()
-	in.tree.Remove()
-	if in.execProbe != nil {
-		in.execProbe.tree.Remove()
-	}
-	in.removeFromGraph()
-	in.scope.Close()
-	replaced := !r.shutdown.begun && in.membership.HasReplacement()
+	r.conflicts.claim(in, in.Output.Collector.Files(), nil)
+	r.recorder.Queue(snapshot.InstanceKey(in.Name), nil)
+	in.Close()
+	replaced := !r.shutdown.begun && in.Membership.HasReplacement()
 	if !replaced {
 		// Before another instance creates the same names
-		r.host.RemoveNames(in.runtimePaths())
+		r.Host.RemoveNames(r.RuntimePaths(in.Name))
 	}
-	r.log.Info("program removed", "instance", in.name)
+	r.Log.Info("program removed", "instance", in.Name)
 	r.subscriptions.changed()
 	if !r.shutdown.begun {
 		if replaced {
-			r.add(in.name, in.replacement).startReplacement(in)
+			r.startReplacement(r.add(in.Name, in.Membership.Replacement), in)
 		}
 		r.conflicts.release(in)
 		r.exitPolicy.endIfAllEnded()
 	}
-	for _, w := range in.waiters {
+	for _, w := range r.sup.waiters.take(in) {
 		w.done(CommandResult{State: fsm.Stopped, OK: w.op == OpStop, Message: "removed"})
 	}
 }
 
 // startReplacement starts the replacement of old, as the operator requested or else as the
 // configuration says.
-func (in *instance) startReplacement(old *instance) {
-	in.waiters, old.waiters = old.waiters, nil
-	switch desired := old.replacementTarget; {
+func (r *replicas) startReplacement(in *instance.Instance, old *instance.Instance) {
+	r.sup.waiters.move(old, in)
+	switch desired := old.Membership.Target; {
 	case desired == nil || !desired.By.Is(fsm.ActorOperator):
-		in.sup.replicas.startNew(in, desired)
+		r.startNew(in, desired)
 	case desired.Up:
-		in.command(OpStart)
+		r.sup.command(in, OpStart)
 	default:
-		in.command(OpStop)
+		r.sup.command(in, OpStop)
 	}
-	in.answerWaiters()
+	r.sup.waiters.answer(in)
 }
 
 // desired returns the desired state of the instance, or of its replacement.
-func (in *instance) desired() fsm.Target {
+func (r *replicas) desired(in *instance.Instance) fsm.Target {
 	switch {
-	case !in.membership.Leaves():
-		return in.machine.Desired()
-	case in.replacementTarget != nil:
-		return *in.replacementTarget
-	case in.membership.HasReplacement() && in.replacement.Autostart:
+	case !in.Membership.Leaves():
+		return in.Machine.Desired()
+	case in.Membership.Target != nil:
+		return *in.Membership.Target
+	case in.Membership.HasReplacement() && in.Membership.Replacement.Autostart:
 		return fsm.Target{Up: true, By: fsm.By(fsm.ActorConfiguration)}
 	}
 	return fsm.Target{}
@@ -307,7 +284,7 @@ func (r *replicas) restoreScales(saved *snapshot.Snapshot) {
 		if p := newest.Program(name); p != nil && scaleFits(scaled, p) {
 			r.scales[name] = scaled
 		} else {
-			r.recorder.queue(snapshot.ScaleKey(name), nil)
+			r.recorder.Queue(snapshot.ScaleKey(name), nil)
 		}
 	}
 }
@@ -316,12 +293,12 @@ func (r *replicas) restoreScales(saved *snapshot.Snapshot) {
 // may have activated several configurations before it retired them, and recovery compares only two.
 func (r *replicas) removeAllSurplus() {
 	for _, in := range slices.Clone(r.registry.instances) {
-		switch p := r.config.active.Program(in.program.Name); {
-		case in.membership.Leaves():
+		switch p := r.config.active.Program(in.Program.Name); {
+		case in.Membership.Leaves():
 		case p == nil:
-			in.retire(fsm.By(fsm.ActorRemoval))
-		case !r.configured(p, in.name):
-			in.retire(fsm.By(fsm.ActorScale))
+			r.retire(in, fsm.By(fsm.ActorRemoval))
+		case !r.configured(p, in.Name):
+			r.retire(in, fsm.By(fsm.ActorScale))
 		}
 	}
 }

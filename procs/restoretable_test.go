@@ -105,7 +105,7 @@ func TestRecoveredRunKeepsLogAndLimits(t *testing.T) {
 	h.v.RunFor(61 * time.Minute)
 	inspect(h.sup).activate(&config.Config{Programs: []*config.Program{scheduled("/new.log", config.LogJSON, 3)}})
 	h.v.RunFor(time.Second)
-	if in := inspect(h.sup).instance("web"); !in.run().exists() || in.run().program() == in.program() {
+	if in := inspect(h.sup).instance("web"); !in.Run().Exists() || in.Run().Program() == in.program() {
 		t.Fatalf("web is %v, want running by its first definition", in.state())
 	}
 	state, _ := h.journal.end()
@@ -245,7 +245,7 @@ func TestLostActor(t *testing.T) {
 			}
 			h.adoptFrom(t, &journal.State{Existed: true, MissingBytes: 1, Values: values})
 			in := inspect(h.sup).instance("web")
-			if m := in.machine(); m.StateReason() != tt.want || m.StartReason() != runs || m.Desired().By != fsm.By(fsm.ActorOther) || in.pid() != 2 {
+			if m := in.Machine(); m.StateReason() != tt.want || m.StartReason() != runs || m.Desired().By != fsm.By(fsm.ActorOther) || in.pid() != 2 {
 				t.Errorf("pid %d: %q, %q, by %q; want pid 2, %q, %q, by an unknown actor", in.pid(), m.StateReason(), m.StartReason(), m.Desired().By, tt.want, runs)
 			}
 		})

@@ -19,12 +19,12 @@ func (s *Supervisor) RestartRolling(names []string, done func([]CommandResult)) 
 	}
 	var turns []string
 	for _, in := range found.instances {
-		if in.membership.Stays() {
-			turns = append(turns, in.name)
+		if in.Membership.Stays() {
+			turns = append(turns, in.Name)
 		}
 	}
 	outcomes, canceled := s.selector.noInstanceResults(found), false
-	task.Go(s.scope, func(t *task.Task) error {
+	task.Go(s.Scope, func(t *task.Task) error {
 		restarted, err := s.roll(t, turns)
 		if err == nil && !canceled {
 			done(append(outcomes, restarted...))
@@ -40,11 +40,11 @@ func (s *Supervisor) roll(t *task.Task, turns []string) (outcomes []CommandResul
 	for _, name := range turns {
 		in := s.registry.byName[name]
 		switch {
-		case in == nil || !in.membership.Stays():
+		case in == nil || !in.Membership.Stays():
 			outcomes = append(outcomes, CommandResult{Name: name, Message: "not restarted: removed meanwhile"})
 			continue
 		case failed != "":
-			outcomes = append(outcomes, CommandResult{Name: name, State: in.machine.State(), Message: fmt.Sprintf("not restarted: the restart of %s failed", failed)})
+			outcomes = append(outcomes, CommandResult{Name: name, State: in.Machine.State(), Message: fmt.Sprintf("not restarted: the restart of %s failed", failed)})
 			continue
 		}
 		var restart task.Future[[]CommandResult]

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"superd/config"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
+	"superd/procs/instance"
 	"superd/procs/snapshot"
 )
 
@@ -38,14 +38,6 @@ type ScaleError struct{ Program, Why string }
 
 func (e *ScaleError) Error() string { return fmt.Sprintf("scale %s: %s", e.Program, e.Why) }
 
-// replica returns the instance's number within its program; "1" if it has none.
-func (in *instance) replica() string {
-	if _, number, numbered := strings.Cut(in.name, "@"); numbered {
-		return number
-	}
-	return "1"
-}
-
 // Scale sets the number of replicas of programs. It starts or stops only the difference; the
 // highest numbers are stopped first. If superd refuses any of the scalings, it does nothing.
 //
@@ -61,7 +53,7 @@ func (s *Supervisor) Scale(wanted []Scaling, wait bool, done func([]ScaleResult)
 	remaining, canceled := 1, false
 	finishOne := func() {
 		if remaining--; remaining == 0 {
-			s.recorder.afterSaving(func(err error) {
+			s.recorder.AfterSaving(func(err error) {
 				for i := range all {
 					all[i].Unrecorded = err
 				}
@@ -76,43 +68,42 @@ func (s *Supervisor) Scale(wanted []Scaling, wait bool, done func([]ScaleResult)
 		scaled := &all[len(all)-1] // stays valid: the slice has capacity for all
 		for _, in := range s.replicas.scale(s.config.active.Program(name), counts[name], scaled) {
 			at := len(scaled.Instances)
-			scaled.Instances = append(scaled.Instances, CommandResult{Name: in.name})
+			scaled.Instances = append(scaled.Instances, CommandResult{Name: in.Name})
 			op := OpStart
 			switch {
-			case !in.membership.Stays():
+			case !in.Membership.Stays():
 				op = OpStop
-			case !in.desired().Up:
-				scaled.Instances[at] = CommandResult{Name: in.name, OK: true, State: in.machine.State(), Message: "not started: the other instances of its program are stopped"}
+			case !s.replicas.desired(in).Up:
+				scaled.Instances[at] = CommandResult{Name: in.Name, OK: true, State: in.Machine.State(), Message: "not started: the other instances of its program are stopped"}
 				continue
 			}
 			if !wait {
-				scaled.Instances[at] = CommandResult{Name: in.name, OK: true, State: in.machine.State(), Message: op.String() + " requested"}
+				scaled.Instances[at] = CommandResult{Name: in.Name, OK: true, State: in.Machine.State(), Message: op.String() + " requested"}
 				continue
 			}
 			remaining++
-			in.waiters = append(in.waiters, &waiter{op: op, done: func(o CommandResult) {
-				o.Name = in.name
+			s.waiters.add(in, &waiter{op: op, done: func(o CommandResult) {
+				o.Name = in.Name
 				scaled.Instances[at] = o
 				finishOne()
 			}})
-			in.answerWaiters()
 		}
 	}
 	s.subscriptions.changed()
-	s.scope.Post(finishOne)
+	s.Scope.Post(finishOne)
 	return func() { canceled = true }, nil
 }
 
 // scale scales a program and returns the instances that it creates or retires.
-func (r *replicas) scale(program *config.Program, replicas int, result *ScaleResult) []*instance {
+func (r *replicas) scale(program *config.Program, replicas int, result *ScaleResult) []*instance.Instance {
 	before, numbered := r.count(program)
 	*result = ScaleResult{Program: program.Name, From: before, To: replicas}
 	if replicas == before {
 		return nil
 	}
-	r.log.Info("program scaled", "program", program.Name, "from", before, "to", replicas,
+	r.Log.Info("program scaled", "program", program.Name, "from", before, "to", replicas,
 		"by", fsm.By(fsm.ActorOperator).String())
-	r.recorder.record(because(byOperator(eventlog.Event{Kind: eventlog.Command, Program: program.Name}),
+	r.recorder.Record(instance.Because(byOperator(eventlog.Event{Kind: eventlog.Command, Program: program.Name}),
 		fsm.ReasonRequestedScale.With(fmt.Sprintf("%s=%d", program.Name, replicas))))
 	desired := r.desiredFor(program.Name)
 	if before == 0 {
@@ -123,7 +114,7 @@ func (r *replicas) scale(program *config.Program, replicas int, result *ScaleRes
 	} else {
 		scaled := snapshot.Scale{Replicas: replicas, Configured: program.Replicas}
 		r.scales[program.Name] = scaled
-		r.recorder.queue(snapshot.ScaleKey(program.Name), scaled)
+		r.recorder.Queue(snapshot.ScaleKey(program.Name), scaled)
 	}
 	retired := r.removeSurplus(program, fsm.By(fsm.ActorScale))
 	created := r.createMissing(program, desired)

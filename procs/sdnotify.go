@@ -45,7 +45,7 @@ func newReadyNotifier(s *Supervisor, reloading func() bool) *readyNotifier {
 }
 
 // start bounds the time until superd is ready.
-func (n *readyNotifier) start() { n.deadline = n.scope.After(maxReadyDelay, n.update) }
+func (n *readyNotifier) start() { n.deadline = n.Scope.After(maxReadyDelay, n.update) }
 
 // reloadBegun reports that superd reloads its configuration.
 func (n *readyNotifier) reloadBegun() {
@@ -70,7 +70,7 @@ func (n *readyNotifier) update() {
 	case n.registry.counts[fsm.Spawning] == 0 && n.reconciler.idle(), !n.deadline.Active():
 		n.ready = true
 		n.deadline.Stop()
-		n.log.Info("ready", "state", n.summary())
+		n.Log.Info("ready", "state", n.summary())
 		n.notify.Ready(n.summary())
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"superd/config"
 	"superd/procs/fsm"
+	"superd/procs/instance"
 )
 
 // An UnknownNameError reports a name that selects nothing.
@@ -43,7 +44,7 @@ type selector struct {
 }
 
 // instances returns the instances that names select, sorted, each once; all for no names.
-func (e *selector) instances(names []string) ([]*instance, error) {
+func (e *selector) instances(names []string) ([]*instance.Instance, error) {
 	found, err := e.selection(names)
 	return found.instances, err
 }
@@ -66,7 +67,7 @@ func (e *selector) selection(names []string) (selection, error) {
 func (s *Supervisor) Resolve(names []string) (instances []string, unknown []*UnknownNameError) {
 	found := s.selector.match(names)
 	for _, in := range found.instances {
-		instances = append(instances, in.name)
+		instances = append(instances, in.Name)
 	}
 	if len(found.unknown) > 0 {
 		known := s.selector.known()
@@ -78,9 +79,9 @@ func (s *Supervisor) Resolve(names []string) (instances []string, unknown []*Unk
 }
 
 type selection struct {
-	instances []*instance // sorted, each once
-	empty     []string    // given names of programs and groups without instances, each once
-	unknown   []string    // given names that select nothing, each once
+	instances []*instance.Instance // sorted, each once
+	empty     []string             // given names without instances, each once
+	unknown   []string             // given names that select nothing, each once
 }
 
 // match returns what names select. Except for globs, its cost grows with the number of instances,
@@ -99,10 +100,10 @@ func (e *selector) match(names []string) (found selection) {
 	var program *config.Program // of the previous instance; instances of a program are adjacent
 	all := false                // all instances of program are selected
 	for _, in := range e.registry.instances {
-		if in.program != program {
-			program, all = in.program, w.program(in.program)
+		if in.Program != program {
+			program, all = in.Program, w.program(in.Program)
 		}
-		own := in.name != program.Name && w.name(in.name)
+		own := in.Name != program.Name && w.name(in.Name)
 		if own || all {
 			found.instances = append(found.instances, in)
 		}
@@ -209,7 +210,7 @@ func (e *selector) known() []string {
 		all = append(append(all, p.Name), p.Groups...)
 	}
 	for _, in := range e.registry.instances {
-		all = append(append(all, in.name, in.program.Name), in.program.Groups...)
+		all = append(append(all, in.Name, in.Program.Name), in.Program.Groups...)
 	}
 	return all
 }

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"superd/logs"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
+	"superd/procs/instance"
 	"superd/procs/snapshot"
 )
 
@@ -39,10 +39,10 @@ type shutdown struct {
 	eviction *eviction // ends unattributed processes; nil before
 
 	// Instances at rest whose cgroup and FIFOs are about to be removed
-	pendingRemovals []*instance
+	pendingRemovals []*instance.Instance
 
-	stopQueue []*instance // instances that are not requested to stop yet
-	resumed   bool        // a predecessor has requested some instances to stop
+	stopQueue []*instance.Instance // instances that are not requested to stop yet
+	resumed   bool                 // a predecessor has requested some instances to stop
 }
 
 // newShutdown returns a shutdown that has not begun.
@@ -88,20 +88,20 @@ func (s *Supervisor) Shutdown(why string) { s.shutdown.request(why) }
 
 // request is [Supervisor.Shutdown].
 func (d *shutdown) request(why string) {
-	now := max(d.loop.Now(), 1)
+	now := max(d.Loop.Now(), 1)
 	switch {
 	case !d.begun:
 		d.begin(fsm.ReasonShutdownRequested.With(why), now)
 	case d.requestedAt == 0:
 		d.requestedAt = now
 		d.saveSelf()
-		d.log.Info("already shutting down", "because", d.why.String(), "request", why)
+		d.Log.Info("already shutting down", "because", d.why.String(), "request", why)
 	case d.hurry:
 	case now-d.requestedAt >= secondRequestAfter:
 		d.killRemaining(why)
 	case !d.earlyRequestLogged:
 		d.earlyRequestLogged = true
-		d.log.Info("request to shut down ignored: too soon after the first",
+		d.Log.Info("request to shut down ignored: too soon after the first",
 			"because", why, "after", secondRequestAfter)
 	}
 }
@@ -120,8 +120,8 @@ func (s *Supervisor) RequestShutdown(why string, recorded func(unrecorded error)
 func (d *shutdown) begin(why fsm.Reason, requestedAt time.Duration) {
 	d.begun, d.why, d.requestedAt = true, why, requestedAt
 	d.saveSelf()
-	d.log.Info("shutting down", "because", why.String())
-	d.recorder.record(because(eventlog.Event{Kind: eventlog.Shutdown}, why))
+	d.Log.Info("shutting down", "because", why.String())
+	d.recorder.Record(instance.Because(eventlog.Event{Kind: eventlog.Shutdown}, why))
 	d.recorder.write() // Before any signal is sent: a successor must not restart the programs
 	d.options.Notify.Stopping()
 	d.requestAllStops()
@@ -133,20 +133,20 @@ func (d *shutdown) killRemaining(why string) {
 	d.saveSelf()
 	var names []string
 	for _, in := range d.registry.instances {
-		if in.run != nil {
-			names = append(names, in.name)
+		if in.HasRun() {
+			names = append(names, in.Name)
 		}
 	}
 	if more := len(names) - maxNamed; more > 0 {
 		names = append(names[:maxNamed], fmt.Sprintf("and %d more", more))
 	}
 	killed := strings.Join(names, ", ")
-	d.log.Warn("shutting down at once", "because", why, "killed_early", killed)
-	d.recorder.record(because(eventlog.Event{Kind: eventlog.Shutdown},
+	d.Log.Warn("shutting down at once", "because", why, "killed_early", killed)
+	d.recorder.Record(instance.Because(eventlog.Event{Kind: eventlog.Shutdown},
 		fsm.ReasonShutdownHurried.With(why+"; killed early: "+killed)))
 	d.recorder.write()
 	for _, in := range d.registry.instances {
-		in.hurry()
+		in.Hurry()
 	}
 	if e := d.eviction; e != nil {
 		e.kill()
@@ -164,16 +164,16 @@ func (d *shutdown) resume() {
 // dependencies: their order is known only when all of them are wanted down.
 func (d *shutdown) requestAllStops() {
 	underWay := d.requestingStops()
-	var deferred []*instance
+	var deferred []*instance.Instance
 	for _, in := range slices.Clone(d.registry.instances) {
-		if in.hasEdges() {
-			in.stopForShutdown()
+		if in.HasEdges() {
+			d.stopForShutdown(in)
 		} else {
 			deferred = append(deferred, in)
 		}
 	}
 	d.stopQueue = deferred
-	d.reaper.schedule() // masks SIGCHLD, as many children are about to exit
+	d.reaper.Schedule() // masks SIGCHLD, as many children are about to exit
 	if !underWay {
 		d.requestStops()
 	}
@@ -187,15 +187,15 @@ func (d *shutdown) requestStops() {
 	batch := all[:min(len(all), cmp.Or(d.options.tests.stopBatch, maxStopBatch))]
 	d.stopQueue = all[len(batch):]
 	for _, in := range batch {
-		if !in.scope.Closed() {
-			in.stopForShutdown()
+		if !in.Closed() {
+			d.stopForShutdown(in)
 		}
 	}
 	if len(d.stopQueue) > 0 {
-		d.scope.Post(d.requestStops)
+		d.Scope.Post(d.requestStops)
 		return
 	}
-	d.reaper.schedule() // an earlier reaping may have stopped at a child of one of these
+	d.reaper.Schedule() // an earlier reaping may have stopped at a child of one of these
 	d.proceed()
 }
 
@@ -211,53 +211,36 @@ func (d *shutdown) requestingStops() bool {
 // long. It batches the instances of one turn: to wake a worker for each of a thousand takes as long
 // as the removal. Output in a FIFO needs no name: it stays while superd or the keeper has the FIFO
 // open.
-func (d *shutdown) removeEmpty(in *instance) {
-	if !d.begun || !in.program.KillMode.KillsTree() || in.quarantine != nil ||
-		!in.machine.State().AtRest() || !in.tree.Empty() {
+func (d *shutdown) removeEmpty(in *instance.Instance) {
+	if !d.begun || !in.Program.KillMode.KillsTree() || in.Quarantined() ||
+		!in.Machine.State().AtRest() || !in.Tree.Empty() {
 		return
 	}
 	if d.pendingRemovals = append(d.pendingRemovals, in); len(d.pendingRemovals) > 1 {
 		return
 	}
-	d.scope.Post(func() {
+	d.Scope.Post(func() {
 		var names []string
 		for _, in := range d.pendingRemovals {
-			in.tree.Remove()
-			for _, which := range streamsOf(in.program) {
-				names = append(names, d.fifoPath(in.name, which))
+			in.Tree.Remove()
+			for _, which := range instance.StreamsOf(in.Program) {
+				names = append(names, d.FIFOPath(in.Name, which))
 			}
 		}
 		d.pendingRemovals = nil
-		d.host.RemoveNames(names)
+		d.Host.RemoveNames(names)
 	})
 }
 
-// hasEdges reports whether the instance has edges in the dependency graph, in either direction.
-func (in *instance) hasEdges() bool { return in.node.Linked() }
-
 // stopForShutdown requests the instance to stop for the shutdown.
-func (in *instance) stopForShutdown() {
-	in.dropReplacement()
-	m, sd := &in.machine, in.sup.shutdown
+func (d *shutdown) stopForShutdown(in *instance.Instance) {
+	in.Membership.DropReplacement()
+	m, sd := &in.Machine, d
 	if !sd.resumed || m.Desired().Up || m.Desired().By.Kind != fsm.ActorShutdown && !m.State().AtRest() {
-		in.apply(m.WantDown(fsm.By(fsm.ActorShutdown), in.conditions()))
+		in.Apply(m.WantDown(fsm.By(fsm.ActorShutdown), in.Conditions()))
 	}
 	if sd.hurry {
-		in.hurry()
-	}
-}
-
-// hurry ends the time-out of a stop, a teardown or a hook.
-func (in *instance) hurry() {
-	switch r := in.run; {
-	case in.machine.State() == fsm.StopPending:
-		in.apply(in.machine.StopNow())
-	case in.machine.State() == fsm.Stopping:
-		in.apply(in.machine.StopTimedOut())
-	case r != nil && r.teardown != nil:
-		r.teardown.kill()
-	case r != nil && r.hook != nil:
-		r.hook.kill()
+		in.Hurry()
 	}
 }
 
@@ -275,58 +258,44 @@ func (d *shutdown) proceed() {
 
 // drainAll ends superd when the last output is written, or after drainLimit.
 func (d *shutdown) drainAll() {
-	waiting := map[*instance]struct{}{nil: {}}
+	waiting := map[*instance.Instance]struct{}{nil: {}}
 	ended := false
-	drained := func(in *instance) {
-		if delete(waiting, in); len(waiting) == 0 && !ended && !d.scope.Closed() {
+	drained := func(in *instance.Instance) {
+		if delete(waiting, in); len(waiting) == 0 && !ended && !d.Scope.Closed() {
 			ended = true
 			d.end()
 		}
 	}
-	d.scope.After(drainLimit, func() {
+	d.Scope.After(drainLimit, func() {
 		if ended {
 			return
 		}
 		ended = true
 		for _, in := range d.registry.instances {
 			if _, waits := waiting[in]; waits {
-				d.log.Warn("output not written: "+in.unresponsiveSink(), "instance", in.name, "waited", drainLimit)
+				d.Log.Warn("output not written: "+in.Output.UnresponsiveSink(), "instance", in.Name, "waited", drainLimit)
 			}
 		}
 		d.end()
 	})
 	for _, in := range d.registry.instances {
 		// Closing the collector reports output that is lost
-		if !in.collector.DrainedOrFailed(func(error) { drained(in) }) {
+		if !in.Output.Collector.DrainedOrFailed(func(error) { drained(in) }) {
 			waiting[in] = struct{}{}
 		}
 	}
-	d.scope.Post(func() { drained(nil) })
-}
-
-// unresponsiveSink returns which receiver does not take the output.
-func (in *instance) unresponsiveSink() string {
-	switch in.collector.Sink() {
-	case "":
-		return "the log's file system does not answer"
-	case logs.Command:
-		return "its logger does not read"
-	case logs.OwnStdout:
-		return "superd's standard output is not read"
-	default:
-		return fmt.Sprintf("%s does not answer", in.collector.Sink())
-	}
+	d.Scope.Post(func() { drained(nil) })
 }
 
 func (d *shutdown) end() {
 	for _, in := range d.registry.instances {
-		if in.unkillable != "" {
-			d.log.Error("process left behind", "instance", in.name, "reason", in.unkillable)
+		if in.Unkillable != "" {
+			d.Log.Error("process left behind", "instance", in.Name, "reason", in.Unkillable)
 		}
 	}
-	d.log.Info("shut down", "because", d.why.String())
+	d.Log.Info("shut down", "because", d.why.String())
 	e := eventlog.Event{Kind: eventlog.Superd, State: eventlog.Ended, Pid: d.options.Identity.Pid}
-	d.recorder.record(because(e, d.why))
+	d.recorder.Record(instance.Because(e, d.why))
 	d.onEnd() // Before saveEnd: with an empty journal a successor would start all programs
 	d.saveEnd()
 	d.recorder.write() // now, since the loop ends

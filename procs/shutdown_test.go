@@ -22,7 +22,7 @@ func TestShutdownOfMany(t *testing.T) {
 			t.Fatalf("%d stop and %d have stopped, want %d and none", inspect(s).inState(fsm.Stopping), inspect(s).inState(fsm.Stopped), requested)
 		}
 		posted := false
-		s.scope.Post(func() { posted = true })
+		s.Scope.Post(func() { posted = true })
 		v.Step()
 		if !posted {
 			t.Fatal("a posted function does not run in the next turn")

@@ -19,6 +19,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/host/hosttest"
+	"superd/procs/instance"
 )
 
 // maxSteps bounds the turns of a history; it is far more than any history needs.
@@ -124,7 +125,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		CheckHangs:  h.pick(0, 0, 0.1),
 		Handover:    h.pick(0, 0.5),
 	}
-	h.kernel.Logf, h.kernel.LearnsLate = h.logf, unwatchedPause+100*time.Millisecond
+	h.kernel.Logf, h.kernel.LearnsLate = h.logf, host.UnwatchedPause+100*time.Millisecond
 	h.kernel.Defects = d.kernel
 	if seed%16 == 13 {
 		// A condition, so that the histories of other seeds stay the same
@@ -189,7 +190,7 @@ func (h *history) options() Options {
 		Archive: h.archive, Seed: h.seed(),
 		Predecessor: Predecessor{StoredFDs: host.StoredFDs{Exits: h.kernel.Exits()}},
 		Identity:    Identity{BootID: "boot", Machine: "simulated"},
-		Paths:       Paths{FIFODir: "fifo", NotifyDir: "notify"},
+		Paths:       instance.Paths{FIFODir: "fifo", NotifyDir: "notify"},
 		tests:       testSettings{rules: h.rules},
 	}
 	if h.kernel.Keeper {

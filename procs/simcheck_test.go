@@ -10,6 +10,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/host/hosttest"
+	"superd/procs/instance"
 )
 
 // A model is what an observer without knowledge of the state machine expects of an instance.
@@ -20,9 +21,9 @@ type model struct {
 	in       instanceView // observed instance; another one resets the model
 	state    fsm.State    // state after the turn before
 	stateAt  time.Duration
-	run      runView
-	endedRun runView // last run whose end was observed
-	lastRun  string  // invocation id of the last run; empty: unknown
+	run      instance.RunView
+	endedRun instance.RunView // last run whose end was observed
+	lastRun  string           // invocation id of the last run; empty: unknown
 	// Invocation id of a run that must be followed by another one, whatever its outcome
 	outdatedRun string
 	// Whether the operator requested that restart, so that a stop cancels it
@@ -39,12 +40,12 @@ type model struct {
 	outcomeUncertain bool // whether the run in teardown may count as a failure
 	// Whether it was reported unkillable, or waited for a spawn that is too late to cancel
 	excused         bool
-	excusedAt       time.Duration // when excused was last true
-	reportJustified bool          // whether a report as unkillable, if any, is true
-	justifiedAt     time.Duration // when reportJustified was last true
-	killing         teardownView  // teardown that has reached SIGKILL
-	killAt          time.Duration // when the teardown began SIGKILL
-	hook            hookView      // hook under way
+	excusedAt       time.Duration         // when excused was last true
+	reportJustified bool                  // whether a report as unkillable, if any, is true
+	justifiedAt     time.Duration         // when reportJustified was last true
+	killing         instance.TeardownView // teardown that has reached SIGKILL
+	killAt          time.Duration         // when the teardown began SIGKILL
+	hook            instance.HookView     // hook under way
 	hookAt          int
 	hookDue         time.Duration // of its last hook
 	hookBegan       time.Duration // when the current hook began
@@ -104,8 +105,8 @@ type observedInstance struct {
 
 func (h *history) checkState(in instanceView, w *observedInstance) {
 	h.checkMain(in)
-	m := in.machine()
-	process := in.run().hasProcess()
+	m := in.Machine()
+	process := in.Run().HasProcess()
 	main, others := w.processes.Main, w.processes.Others
 	switch m.State() {
 	case fsm.Starting, fsm.Running, fsm.StopPending, fsm.Stopping, fsm.Killing:
@@ -113,21 +114,21 @@ func (h *history) checkState(in instanceView, w *observedInstance) {
 			h.fail("%s is %s without a process", in.name(), m.State())
 		}
 	case fsm.Spawning, fsm.TearingDown:
-		if !in.run().exists() {
+		if !in.Run().Exists() {
 			h.fail("%s is %s without a run", in.name(), m.State())
 		} else {
-			h.checkHung(in.name(), in.run())
+			h.checkHung(in.name(), in.Run())
 		}
 	default:
-		if in.run().exists() || main > 0 {
+		if in.Run().Exists() || main > 0 {
 			h.fail("%s is %s with a run", in.name(), m.State())
 		}
 		if others > 0 && !h.kernel.Spares(in.name()) {
 			h.fail("%s is %s while %d of its processes are alive", in.name(), m.State(), others)
 		}
 	}
-	if (m.State() == fsm.Backoff) != (in.retryPending()) && m.State() != fsm.Failed {
-		h.fail("%s is %s, restart pending: %v", in.name(), m.State(), in.retryPending())
+	if (m.State() == fsm.Backoff) != (in.RetryPending()) && m.State() != fsm.Failed {
+		h.fail("%s is %s, restart pending: %v", in.name(), m.State(), in.RetryPending())
 	}
 	if in.leaves() {
 		return
@@ -153,7 +154,7 @@ func (h *history) checkSlowRetry(in instanceView) {
 	limit := in.program().StartLimit
 	slowly := in.program().Restart != config.RestartNever && limit.Failures > 0 && limit.RetryAfter > 0
 	finally := in.program().Restart == config.RestartNever || limit.Failures > 0 && limit.RetryAfter == 0
-	if retry := in.retryPending(); retry && !slowly || !retry && !finally {
+	if retry := in.RetryPending(); retry && !slowly || !retry && !finally {
 		h.fail("%s is failed, retry pending: %v: restart %v, %+v: %s", in.name(), retry, in.program().Restart, limit, in.reason())
 	}
 }
@@ -166,22 +167,22 @@ const (
 // checkBound checks that a stop ends in bounded time: hooks, stop time-out, teardown, hooks again.
 // If a process is unkillable, the bound applies to the report of that.
 func (h *history) checkBound(in instanceView, model *model) {
-	m, now := in.machine(), h.v.Now()
+	m, now := in.Machine(), h.v.Now()
 	if m.Desired().Up || m.State().AtRest() {
 		return
 	}
 	stop := in.program().StopTimeout
 	bound := time.Duration(0)
-	if r := in.run(); r.exists() {
-		stop = max(stop, r.program().StopTimeout)
-		hooks := len(r.program().PostStop)
-		if r.hook().exists() {
+	if r := in.Run(); r.Exists() {
+		stop = max(stop, r.Program().StopTimeout)
+		hooks := len(r.Program().PostStop)
+		if r.Hook().Exists() {
 			hooks = max(hooks, 1) // of a definition that was never written
-			model.hookDue = max(model.hookDue, r.hook().due())
+			model.hookDue = max(model.hookDue, r.Hook().Due())
 		}
 		// Hooks may have begun with another time-out
 		bound = min(max(model.hookDue-max(model.since, model.excusedAt), 0), maxTimeout)
-		bound += time.Duration(hooks)*(r.program().StartTimeout+host.KillPause+margin) + h.kernel.Mix.SlowSpawn + stop + host.KillPause
+		bound += time.Duration(hooks)*(r.Program().StartTimeout+host.KillPause+margin) + h.kernel.Mix.SlowSpawn + stop + host.KillPause
 	}
 	bound += stop + host.KillPause + margin
 	if since := now - max(model.since, model.excusedAt, h.reloadedAt); since > bound {
@@ -198,7 +199,7 @@ func (h *history) observeExcuse(in instanceView, model *model) {
 		model.graph.turnsKillable = 0
 	}
 	// A pending stop waits for other instances to end, each in bounded time.
-	excused := in.unkillable() != "" || in.state() == fsm.StopPending || in.run().exists() && h.forking(in.run()) || h.checkForking(in)
+	excused := in.unkillable() != "" || in.state() == fsm.StopPending || in.Run().Exists() && h.forking(in.Run()) || h.checkForking(in)
 	if excused || model.excused {
 		model.excusedAt = h.v.Now()
 	}
@@ -221,14 +222,14 @@ func (h *history) checkOrphans() {
 }
 
 // checkHung checks that a child that hangs before its exec is killed after the start time-out.
-func (h *history) checkHung(name string, r runView) {
+func (h *history) checkHung(name string, r instance.RunView) {
 	s := h.committed(r)
 	if s == nil || s.Hung == nil || s.Hung.Dying {
 		return
 	}
-	limit := r.program().StartTimeout
-	if r.hook().exists() {
-		limit = r.hook().timeout()
+	limit := r.Program().StartTimeout
+	if r.Hook().Exists() {
+		limit = r.Hook().Timeout()
 	}
 	now := h.v.Now()
 	// A reload may have lowered the time-out
@@ -239,20 +240,20 @@ func (h *history) checkHung(name string, r runView) {
 
 // forking reports whether the run waits for a spawn that is too late to cancel, within the time
 // allowed for that.
-func (h *history) forking(r runView) bool {
+func (h *history) forking(r instance.RunView) bool {
 	s := h.committed(r)
-	return s != nil && h.v.Now()-s.CommittedAt <= r.program().StartTimeout+host.KillPause+margin
+	return s != nil && h.v.Now()-s.CommittedAt <= r.Program().StartTimeout+host.KillPause+margin
 }
 
 // checkForking is forking for an exec check.
 func (h *history) checkForking(in instanceView) bool {
-	s, ok := in.probe().pending.(*hosttest.PendingSpawn)
+	s, ok := in.Probe().Pending.(*hosttest.PendingSpawn)
 	return ok && s.Committed && h.v.Now()-s.CommittedAt <= 2*time.Second+host.KillPause+margin
 }
 
 // committed returns the spawn of the run that is too late to cancel; nil: none.
-func (h *history) committed(r runView) *hosttest.PendingSpawn {
-	if s, ok := r.spawn().(*hosttest.PendingSpawn); ok && s.Committed {
+func (h *history) committed(r instance.RunView) *hosttest.PendingSpawn {
+	if s, ok := r.Spawn().(*hosttest.PendingSpawn); ok && s.Committed {
 		return s
 	}
 	return nil
@@ -260,25 +261,25 @@ func (h *history) committed(r runView) *hosttest.PendingSpawn {
 
 // checkHook checks that a hook ends in bounded time, or is reported as unkillable.
 func (h *history) checkHook(in instanceView, model *model) {
-	hook := in.run().hook()
-	if !hook.exists() {
-		model.hook = hookView{}
+	hook := in.Run().Hook()
+	if !hook.Exists() {
+		model.hook = instance.HookView{}
 		return
 	}
-	if hook != model.hook || hook.number() != model.hookAt {
-		model.hook, model.hookAt, model.hookBegan = hook, hook.number(), h.v.Now()
+	if hook != model.hook || hook.Number() != model.hookAt {
+		model.hook, model.hookAt, model.hookBegan = hook, hook.Number(), h.v.Now()
 	}
 	from := max(model.hookBegan, model.excusedAt, h.reloadedAt)
 	// A hook that an earlier superd started keeps its time-out
-	if since := h.v.Now() - from; since > min(max(hook.timeout(), hook.due()-from), maxTimeout)+host.KillPause+margin {
-		h.fail("%s runs a hook for %v, time-out %v", in.name(), since, hook.timeout())
+	if since := h.v.Now() - from; since > min(max(hook.Timeout(), hook.Due()-from), maxTimeout)+host.KillPause+margin {
+		h.fail("%s runs a hook for %v, time-out %v", in.name(), since, hook.Timeout())
 	}
 }
 
 // checkUnkillable checks that superd reports processes as unkillable if, and only if, they are.
 func (h *history) checkUnkillable(in instanceView, model *model) {
 	now := h.v.Now()
-	justified := in.unkillable() == "" || in.run().exists() && h.committed(in.run()) != nil || in.probe().pending != nil
+	justified := in.unkillable() == "" || in.Run().Exists() && h.committed(in.Run()) != nil || in.Probe().Pending != nil
 	if !justified {
 		for p := range h.kernel.Processes() {
 			justified = justified || (p.Instance == in.name() || p.Instance == in.name()+host.ProbeSuffix) && p.Dying && !p.Zombie
@@ -291,14 +292,14 @@ func (h *history) checkUnkillable(in instanceView, model *model) {
 	if now-model.justifiedAt > margin {
 		h.fail("%s is reported as unkillable without such a process: %s", in.name(), in.unkillable())
 	}
-	teardown := in.run().teardown()
-	if !teardown.exists() || !teardown.kills() {
+	teardown := in.Run().Teardown()
+	if !teardown.Exists() || !teardown.Kills() {
 		return
 	}
 	if model.killing != teardown {
 		model.killing, model.killAt = teardown, now
 	}
-	for pid := range teardown.living() {
+	for pid := range teardown.Living() {
 		p := h.kernel.Process(pid)
 		if p == nil || !p.Dying || p.Zombie || now-max(p.DyingAt, model.killAt) <= host.KillPause+margin {
 			continue
@@ -317,9 +318,9 @@ func (h *history) checkWaiters(in instanceView) {
 		case in.unkillable() != "":
 			h.fail("%s is unkillable, and its %s is not answered: %s", in.name(), w.op, in.unkillable())
 		// It waits for its dependents to be down
-		case in.machine().RestartPending() && state == fsm.Waiting && len(h.dependents(in)) > 0:
+		case in.Machine().RestartPending() && state == fsm.Waiting && len(h.dependents(in)) > 0:
 		// The stop may still come
-		case w.dependent && state == fsm.Running && (in.answerPending() || in.mustEnd()):
+		case w.dependent && state == fsm.Running && (in.answerPending() || in.MustEnd()):
 		case state.AtRest(), state == fsm.Running && !in.isOneShot(), in.awaitsSchedule() && !in.answerPending() && !in.inConflict():
 			h.fail("%s is %s, and its %s is not answered", in.name(), state, w.op)
 		}
@@ -353,16 +354,16 @@ func (h *history) checkRest() {
 		}
 	}
 	for in := range inspect(h.sup).instances() {
-		m, p := in.machine(), in.program()
+		m, p := in.Machine(), in.program()
 		if definition := inspect(h.sup).config().Program(p.Name); definition != nil {
 			p = definition // of the active configuration
 		}
 		main, others := h.kernel.CountLiving(in.name())
 		mains += main
-		if definition := inspect(h.sup).config().Program(p.Name); in.run().exists() && definition != nil && h.kernel.Definition(in.run().id()) != nil {
+		if definition := inspect(h.sup).config().Program(p.Name); in.Run().Exists() && definition != nil && h.kernel.Definition(in.Run().Id()) != nil {
 			// A program with a schedule continues its run; the next run has the new
 			// definition.
-			if c := config.CompareProgram(h.kernel.Definition(in.run().id()), definition); c.Restarts() && !definition.Scheduled() {
+			if c := config.CompareProgram(h.kernel.Definition(in.Run().Id()), definition); c.Restarts() && !definition.Scheduled() {
 				h.fail("%s runs with an older definition: %v", in.name(), c.Keys)
 			}
 		}
@@ -395,7 +396,7 @@ func (h *history) checkRest() {
 	}
 	checks := 0
 	for in := range inspect(h.sup).instances() {
-		if in.probe().busy && in.probe().process {
+		if in.Probe().Busy && in.Probe().Process {
 			checks++
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/host/hosttest"
+	"superd/procs/instance"
 	"superd/procs/snapshot"
 )
 
@@ -45,15 +46,15 @@ type beforeCrash struct {
 
 // crashStateOf returns the present state of an instance.
 func crashStateOf(in instanceView) beforeCrash {
-	m := beforeCrash{machine: *in.machine(), removed: in.leaves()}
-	if in.retryPending() {
-		m.due = in.retryDue()
+	m := beforeCrash{machine: *in.Machine(), removed: in.leaves()}
+	if in.RetryPending() {
+		m.due = in.RetryDue()
 	}
-	if r := in.run(); r.exists() {
-		m.stopDeadline, m.startDeadline = r.stopDeadline(), r.startDeadline()
-		m.process = simProcessOf(r.process())
-		if r.hook().exists() {
-			m.hook = simProcessOf(r.hook().process())
+	if r := in.Run(); r.Exists() {
+		m.stopDeadline, m.startDeadline = r.StopDeadline(), r.StartDeadline()
+		m.process = simProcessOf(r.Process())
+		if r.Hook().Exists() {
+			m.hook = simProcessOf(r.Hook().Process())
 		}
 	}
 	return m
@@ -77,8 +78,8 @@ func (h *history) crash() {
 	for in := range inspect(h.sup).instances() {
 		before[in.name()] = crashStateOf(in)
 		// The messages are read, though the journal is full and does not have their effects
-		if in.run().exists() && h.journal.failedKeys[snapshot.InstanceKey(in.name())] {
-			h.kernel.SocketOf(in.run().id()).Lost = true
+		if in.Run().Exists() && h.journal.failedKeys[snapshot.InstanceKey(in.name())] {
+			h.kernel.SocketOf(in.Run().Id()).Lost = true
 		}
 	}
 	shuttingDown := inspect(h.sup).shutdownBegun()
@@ -147,8 +148,8 @@ func (h *history) crash() {
 	}
 	for in := range inspect(h.sup).instances() {
 		was, ok := before[in.name()]
-		if r := in.run(); r.exists() && h.kernel.Main(r.id()) != nil {
-			h.kernel.Main(r.id()).Began = r.startedAt()
+		if r := in.Run(); r.Exists() && h.kernel.Main(r.Id()) != nil {
+			h.kernel.Main(r.Id()).Began = r.StartedAt()
 		}
 		h.checkIdentity(in)
 		if ok && !pending[snapshot.InstanceKey(in.name())] && !reload {
@@ -197,17 +198,17 @@ func (h *history) checkScales(lost bool) {
 
 // checkIdentity checks that superd has adopted the right process, and no other one as a hook.
 func (h *history) checkIdentity(in instanceView) {
-	r := in.run()
-	if hook := r.hook(); hook.exists() && hook.process() != nil {
-		p := simProcessOf(hook.process())
-		if p != nil && (p.Run != r.id() || p.Role != hosttest.RolePreStart && p.Role != hosttest.RolePostStop) {
+	r := in.Run()
+	if hook := r.Hook(); hook.Exists() && hook.Process() != nil {
+		p := simProcessOf(hook.Process())
+		if p != nil && (p.Run != r.Id() || p.Role != hosttest.RolePreStart && p.Role != hosttest.RolePostStop) {
 			h.fail("%s has adopted %d of %s, which is not its hook", in.name(), p.Pid, p.Instance)
 		}
 	}
-	if !r.hasProcess() {
+	if !r.HasProcess() {
 		return
 	}
-	if p := simProcessOf(r.process()); p != nil && (p.Instance != in.name() || p.Run != r.id() || p.Role != hosttest.RoleMain) {
+	if p := simProcessOf(r.Process()); p != nil && (p.Instance != in.name() || p.Run != r.Id() || p.Role != hosttest.RoleMain) {
 		h.fail("%s has adopted %d of %s, which is not its main process", in.name(), p.Pid, p.Instance)
 	}
 }
@@ -219,7 +220,7 @@ func (h *history) checkAdopted(in instanceView, was beforeCrash) {
 		h.fail("%s: its hook %d is alive and not adopted", in.name(), p.Pid)
 	}
 	a, b := was.machine, is.machine
-	if a.State() == fsm.Spawning || in.run().exists() && in.run().hook().exists() || a.State() == fsm.TearingDown {
+	if a.State() == fsm.Spawning || in.Run().Exists() && in.Run().Hook().Exists() || a.State() == fsm.TearingDown {
 		if a.Desired().Up != b.Desired().Up {
 			h.fail("%s: wanted up = %v, it was %v", in.name(), b.Desired().Up, a.Desired().Up)
 		}
@@ -277,21 +278,21 @@ func (h *history) resyncModels(before map[string]beforeCrash, pending map[string
 		model.graph = graphModel{stoppedByOperator: in.finalTarget().By.Is(fsm.ActorOperator) && !in.finalTarget().Up, by: in.target().By}
 		if lost {
 			model.wantUp, model.since = in.finalTarget().Up && !inspect(h.sup).shutdownBegun(), h.v.Now()
-			model.retries, model.startLimitHit = in.machine().RestartAttempts(), in.machine().StartLimitHit()
-			model.failures = slices.Clone(in.machine().Failures())
+			model.retries, model.startLimitHit = in.Machine().RestartAttempts(), in.Machine().StartLimitHit()
+			model.failures = slices.Clone(in.Machine().Failures())
 			model.outcomeUncertain = in.state() == fsm.TearingDown
-			model.lastRun, model.outdatedRun, model.failed = "", "", in.machine().Snapshot().Failed
-			model.retrying = in.state() == fsm.Failed && in.retryPending()
+			model.lastRun, model.outdatedRun, model.failed = "", "", in.Machine().Snapshot().Failed
+			model.retrying = in.state() == fsm.Failed && in.RetryPending()
 			model.state, model.stateAt = in.state(), h.v.Now()
 			if model.exitStatus = in.exitStatus(); in.state().AtRest() {
 				model.stateAt = in.stateSince()
 			}
 		}
-		model.in, model.run, model.hook, model.runFailed = in, in.run(), hookView{}, in.machine().FailureReason().Kind != fsm.ReasonNone
-		if in.run().exists() {
-			model.lastRun = in.run().id()
-			if lost && in.machine().RestartPending() {
-				model.outdatedRun, model.restartRequested = model.lastRun, !in.machine().Outdated()
+		model.in, model.run, model.hook, model.runFailed = in, in.Run(), instance.HookView{}, in.Machine().FailureReason().Kind != fsm.ReasonNone
+		if in.Run().Exists() {
+			model.lastRun = in.Run().Id()
+			if lost && in.Machine().RestartPending() {
+				model.outdatedRun, model.restartRequested = model.lastRun, !in.Machine().Outdated()
 			}
 		}
 		model.excusedAt, model.justifiedAt, model.reportJustified = h.v.Now(), h.v.Now(), true

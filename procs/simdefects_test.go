@@ -69,7 +69,7 @@ var defects = []defect{
 	{name: "the start limit is not counted", program: func(p *config.Program) { p.StartLimit.Failures = 0 }},
 	{name: "a hook's time-out during its fork is lost", mix: func(m *hosttest.FaultMix) {
 		m.HookHangs, m.ForkTime = 0.5, 300*time.Millisecond
-	}, eachTurn: instanceView.spareHook},
+	}, eachTurn: instanceView.SpareHook},
 	{name: "the exit status of a failed essential program is lost", eachTurn: instanceView.forgetExitStatus},
 	{name: "a command is not answered when the program is unkillable", onUnkillable: instanceView.delayWaiters},
 	{name: "a command is answered before it is in the journal", answersUnsaved: true},
@@ -133,7 +133,7 @@ var defects = []defect{
 	})},
 	{name: "a program counts as ready once started", rules: func(r *fsm.Table) { r[fsm.Spawning][fsm.SpawnedUnready] = fsm.To(fsm.Running, fsm.StartMonitoring) }},
 	{name: "a program that is not ready in time is not stopped", rules: func(r *fsm.Table) { r[fsm.Starting][fsm.StartTimeout] = fsm.To(fsm.Starting) }},
-	{name: "readiness is not noticed", eachTurn: instanceView.ignoreReadiness},
+	{name: "readiness is not noticed", eachTurn: instanceView.IgnoreReadiness},
 	{name: "a dependent starts while its requirement is starting", eachTurn: withRequirements(func(required, _ []int32, _ *int32) { required[deps.Coming] = 0 })},
 	{name: "a wait for readiness is not recovered", recovery: everyInstance(func(_ *history, v *snapshot.Instance) {
 		if v.State == fsm.Starting.Name() {
@@ -149,10 +149,10 @@ var defects = []defect{
 	{name: "a change of the main process goes unnoticed", kernel: hosttest.Defects{IgnoresMainPID: true}},
 	{name: "a process of another program is taken as the main one", kernel: hosttest.Defects{AnyMain: true}},
 	{name: "an unhealthy program is not restarted", rules: func(r *fsm.Table) { r[fsm.Running][fsm.HealthFailed] = fsm.To(fsm.Running) }},
-	{name: "a program is checked while it stops", eachTurn: instanceView.monitorDuringStop},
-	{name: "monitoring does not resume after superd was killed", eachTurn: instanceView.endMonitoring},
+	{name: "a program is checked while it stops", eachTurn: instanceView.MonitorDuringStop},
+	{name: "monitoring does not resume after superd was killed", eachTurn: instanceView.EndMonitoring},
 	{name: "a watchdog time-out is ignored", rules: func(r *fsm.Table) { r[fsm.Running][fsm.WatchdogTimeout] = fsm.To(fsm.Running) }},
-	{name: "a failed check counts during a reload of the program", eachTurn: instanceView.endReload},
+	{name: "a failed check counts during a reload of the program", eachTurn: instanceView.EndReload},
 	{name: "a change that needs a restart is not applied", reload: everyChange(config.RestartNeeded, func(h *history, c *config.Change) {
 		c.Program = altered(c.Program, func(p *config.Program) { p.Environment = inspect(h.sup).config().Program(c.Name).Environment })
 	})},
@@ -189,7 +189,7 @@ func altered(p *config.Program, alter func(*config.Program)) *config.Program {
 // inMode returns a hook that ends runs of these kill modes by another mode.
 func inMode(other config.KillMode, these ...config.KillMode) func(instanceView) {
 	return func(in instanceView) {
-		in.changeRunProgram(func(p *config.Program) *config.Program {
+		in.ChangeRunProgram(func(p *config.Program) *config.Program {
 			if !slices.Contains(these, p.KillMode) {
 				return p
 			}
@@ -201,7 +201,7 @@ func inMode(other config.KillMode, these ...config.KillMode) func(instanceView) 
 // withRequirements returns a hook that changes the requirement counts of each instance that has
 // any.
 func withRequirements(change func(required, ordered []int32, orderings *int32)) func(instanceView) {
-	return func(in instanceView) { in.miscount(change) }
+	return func(in instanceView) { in.Miscount(change) }
 }
 
 // everyInstance returns a recovery hook that applies f to each saved instance.

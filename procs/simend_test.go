@@ -20,28 +20,28 @@ func (h *history) observe(in instanceView, model *model) {
 	}
 	if change := h.defect.program; change != nil && h.altered[in] != in.program() {
 		h.altered[in] = in.program()
-		in.redefineMachine(altered(in.program(), change))
+		in.RedefineMachine(altered(in.program(), change))
 	}
 	if h.defect.eachTurn != nil {
 		h.defect.eachTurn(in)
 	}
 	before, after := model.state, in.state()
-	if in.run() != model.run && model.run.exists() && !model.run.closed() {
+	if in.Run() != model.run && model.run.Exists() && !model.run.Closed() {
 		h.fail("%s began a run while the scope of the previous one is open", in.name())
 	}
-	if last := model.run; last.exists() && last != in.run() && last != model.endedRun {
+	if last := model.run; last.Exists() && last != in.Run() && last != model.endedRun {
 		model.endedRun = last
-		ran := h.kernel.Main(last.id())
-		_, at := in.lastExit()
-		if ran != nil && last.stable(at) >= in.program().Backoff.ResetAfter {
+		ran := h.kernel.Main(last.Id())
+		_, at := in.LastExit()
+		if ran != nil && last.Stable(at) >= in.program().Backoff.ResetAfter {
 			model.retries, model.startLimitHit = 0, false
 		}
 	}
-	if in.run().exists() {
-		if model.run != in.run() {
+	if in.Run().Exists() {
+		if model.run != in.Run() {
 			model.runFailed = false
 		}
-		model.run, model.lastRun, h.policy.begun = in.run(), in.run().id(), true
+		model.run, model.lastRun, h.policy.begun = in.Run(), in.Run().Id(), true
 	}
 	h.checkReady(in, model)
 	if before == after {
@@ -51,8 +51,8 @@ func (h *history) observe(in instanceView, model *model) {
 		since := max(model.stateAt, inspect(h.sup).startedAt())
 		if main := h.kernel.Main(model.lastRun); main != nil {
 			since = max(since, main.MainAt)
-			if main.Zombie { // superd polls within unwatchedPause, then reads the notify socket
-				since = max(since, main.EndedAt+unwatchedPause)
+			if main.Zombie { // superd polls, then reads the notify socket
+				since = max(since, main.EndedAt+host.UnwatchedPause)
 			}
 		}
 		if late := h.v.Now() - since; late > host.KillPause+time.Second && in.unkillable() == "" {
@@ -60,7 +60,7 @@ func (h *history) observe(in instanceView, model *model) {
 		}
 		return
 	}
-	forAnOperator := strings.HasPrefix(in.machine().StartReason().String(), "started by the operator, for ")
+	forAnOperator := strings.HasPrefix(in.Machine().StartReason().String(), "started by the operator, for ")
 	if model.wantUp && before.AtRest() && forAnOperator {
 		// The operator has started one of its dependents, perhaps again
 		model.resetFailed()
@@ -71,22 +71,22 @@ func (h *history) observe(in instanceView, model *model) {
 	}
 	model.state, model.stateAt = after, h.v.Now()
 	if before != fsm.TearingDown && before != fsm.Backoff && !before.AtRest() {
-		model.failed = model.runFailed || model.run.exists() && model.run.readyAt() == 0
+		model.failed = model.runFailed || model.run.Exists() && model.run.ReadyAt() == 0
 	}
 	stops := (before == fsm.Running || before == fsm.StopPending) && (after == fsm.Stopping || after == fsm.Killing)
 	// Otherwise it is treated like a crash
-	if stops && in.machine().FailureReason().Kind == fsm.ReasonNone {
+	if stops && in.Machine().FailureReason().Kind == fsm.ReasonNone {
 		h.checkStop(in, before)
 	}
 	ended := after == fsm.Backoff || after == fsm.Failed || after == fsm.Exited
-	if !ended && (after != fsm.Waiting || before.AtRest() || !in.machine().AwaitsSchedule()) {
+	if !ended && (after != fsm.Waiting || before.AtRest() || !in.Machine().AwaitsSchedule()) {
 		return
 	}
-	if after == fsm.Waiting && in.machine().Outcome() == fsm.RunEndedRestart {
+	if after == fsm.Waiting && in.Machine().Outcome() == fsm.RunEndedRestart {
 		model.resetFailed()
 		return // A requested restart
 	}
-	model.retrying = after == fsm.Failed && in.retryPending()
+	model.retrying = after == fsm.Failed && in.RetryPending()
 	if before == fsm.Backoff {
 		h.observePolicyChange(in, model)
 		return
@@ -99,7 +99,7 @@ func (h *history) observe(in instanceView, model *model) {
 	if after == fsm.Waiting {
 		model.resetFailed()
 	}
-	if after != fsm.Backoff && after != fsm.Waiting && !in.retryPending() {
+	if after != fsm.Backoff && after != fsm.Waiting && !in.RetryPending() {
 		h.recordFinalExit(in, ran)
 	}
 	if after == fsm.Backoff {
@@ -109,7 +109,7 @@ func (h *history) observe(in instanceView, model *model) {
 
 // checkExit checks that superd knows how the main process exited.
 func (h *history) checkExit(in instanceView, ran *hosttest.Process) {
-	e, _ := in.lastExit()
+	e, _ := in.LastExit()
 	if e.Known && (e.Code != ran.Exit.Code || e.Signal != int(ran.Exit.Signal)) {
 		h.fail("%s ended with %v, superd says %v", in.name(), ran.Exit, e)
 	}
@@ -125,7 +125,7 @@ func (h *history) checkDelay(in instanceView, model *model) {
 	b := in.program().Backoff
 	want := float64(b.Initial) * math.Pow(b.Factor, float64(model.retries-1))
 	want = min(want, float64(b.Max))
-	got := float64(in.retryDue() - h.v.Now())
+	got := float64(in.RetryDue() - h.v.Now())
 	// The clock may advance a little between the end and this check.
 	most, least := want*(1+b.Jitter)+float64(time.Millisecond), want-float64(50*time.Millisecond)
 	if got > most || got < least {
@@ -155,7 +155,7 @@ func (h *history) observePolicyChange(in instanceView, model *model) {
 		model.resetFailed()
 		return
 	}
-	if !in.retryPending() {
+	if !in.RetryPending() {
 		h.recordFinalExit(in, ran)
 	}
 }
@@ -163,7 +163,7 @@ func (h *history) observePolicyChange(in instanceView, model *model) {
 // checkOutcome checks the state after an exit against the restart policy alone. ran is the main
 // process; nil if the start failed.
 func (h *history) checkOutcome(in instanceView, model *model, ran *hosttest.Process, endedAt time.Duration) {
-	p, got, retry := in.program(), in.state(), in.retryPending()
+	p, got, retry := in.program(), in.state(), in.RetryPending()
 	success, uncertain := h.succeeded(in, model, ran), model.outcomeUncertain
 	model.outcomeUncertain = false
 	switch {
@@ -179,7 +179,7 @@ func (h *history) checkOutcome(in instanceView, model *model, ran *hosttest.Proc
 	case success:
 		h.expect(in, got == fsm.Backoff, "in backoff")
 		if uncertain { // a reload may have changed what success is
-			model.failures = slices.Clone(in.machine().Failures())
+			model.failures = slices.Clone(in.Machine().Failures())
 		}
 	case p.Restart == config.RestartNever:
 		h.expect(in, got == fsm.Failed && !retry, "failed for good")
@@ -187,7 +187,7 @@ func (h *history) checkOutcome(in instanceView, model *model, ran *hosttest.Proc
 		surely, perhaps := model.overLimit(p.StartLimit, endedAt)
 		if uncertain {
 			surely, perhaps = false, true
-			model.failures = slices.Clone(in.machine().Failures())
+			model.failures = slices.Clone(in.Machine().Failures())
 		}
 		hitLimit := got == fsm.Failed && retry == (p.StartLimit.RetryAfter > 0)
 		if p.Scheduled() {
@@ -210,7 +210,7 @@ func (h *history) checkOutcome(in instanceView, model *model, ran *hosttest.Proc
 func (h *history) expect(in instanceView, ok bool, what string) {
 	if !ok {
 		h.fail("%s is %s, retry pending: %v, want it %s: restart %v, limit %d: %s",
-			in.name(), in.state(), in.retryPending(), what,
+			in.name(), in.state(), in.RetryPending(), what,
 			in.program().Restart, in.program().StartLimit.Failures, in.reason())
 	}
 }
@@ -218,7 +218,7 @@ func (h *history) expect(in instanceView, ok bool, what string) {
 // succeeded reports whether the last run succeeded. ran is its main process; nil if the start
 // failed.
 func (h *history) succeeded(in instanceView, model *model, ran *hosttest.Process) bool {
-	e, _ := in.lastExit()
+	e, _ := in.LastExit()
 	return ran != nil && e.Known && !model.failed &&
 		ran.Exit.Signal == 0 && slices.Contains(in.program().SuccessExitCodes, ran.Exit.Code)
 }

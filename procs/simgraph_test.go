@@ -8,6 +8,7 @@ import (
 	"superd/config"
 	"superd/procs/deps"
 	"superd/procs/fsm"
+	"superd/procs/instance"
 )
 
 // maxReactionTurns bounds the turns that superd needs to react to a change elsewhere in the graph:
@@ -17,13 +18,13 @@ const maxReactionTurns = 4
 // A graphModel is what the observer records of an instance in the graph. A uint64 is the turn since
 // which a condition holds that must not last; 0: it does not hold.
 type graphModel struct {
-	stoppedByOperator bool      // whether the operator wanted it down in the last turn
-	turnsKillable     int       // turns since it was last reported as unkillable
-	by                fsm.Actor // actor of its desired state
-	run               runView   // last run that has begun
-	startable         uint64    // a requirement was not requested to start
-	requirementDown   uint64    // it runs while a requirement is down
-	idle              uint64    // it waits, or its stop is pending, without a blocker
+	stoppedByOperator bool             // whether the operator wanted it down in the last turn
+	turnsKillable     int              // turns since it was last reported as unkillable
+	by                fsm.Actor        // actor of its desired state
+	run               instance.RunView // last run that has begun
+	startable         uint64           // a requirement was not requested to start
+	requirementDown   uint64           // it runs while a requirement is down
+	idle              uint64           // it waits, or its stop is pending, without a blocker
 }
 
 // lastsTooLong records whether a condition holds, and reports whether it has held for too long.
@@ -204,12 +205,12 @@ func anyLost(peers []instanceView) bool {
 }
 
 // isAlive reports whether the instance has a run that can be ended.
-func isAlive(in instanceView) bool { return in.run().exists() && in.unkillable() == "" }
+func isAlive(in instanceView) bool { return in.Run().Exists() && in.unkillable() == "" }
 
 // isStopping reports whether the instance must stop.
 func (h *history) isStopping(in instanceView) bool {
 	requires, _ := h.dependencies(in)
-	m := in.machine()
+	m := in.Machine()
 	return !m.Desired().Up || m.RestartPending() || m.Outdated() || slices.ContainsFunc(requires, func(peers []instanceView) bool {
 		return len(peers) == 0 || slices.ContainsFunc(peers, func(r instanceView) bool { return r.availability() <= deps.Returning })
 	})
@@ -271,13 +272,13 @@ func (h *history) unreconciledOrderings(in instanceView) (names []string) {
 
 // checkGraph checks an instance against the graph.
 func (h *history) checkGraph(in instanceView, w *observedInstance) {
-	m, model, requires, after := in.machine(), w.model, w.requires, w.after
+	m, model, requires, after := in.Machine(), w.model, w.requires, w.after
 	if model.in != in {
 		model.graph = graphModel{} // the old one is of another instance of that name
 	}
-	if in.run().exists() && in.run() != model.graph.run {
-		model.graph.run = in.run()
-		h.spawnedRuns[in.run().id()] = true
+	if in.Run().Exists() && in.Run() != model.graph.run {
+		model.graph.run = in.Run()
+		h.spawnedRuns[in.Run().Id()] = true
 	}
 	if by := m.Desired().By; by.Kind == fsm.ActorOperator && by.For != "" && by != model.graph.by {
 		model.resetFailed() // the operator has started one of its dependents
@@ -292,7 +293,7 @@ func (h *history) checkGraph(in instanceView, w *observedInstance) {
 		h.fail("%s is wanted up, and its requirements were not started", in.name())
 	}
 	model.graph.stoppedByOperator = !m.Desired().Up && m.Desired().By.Is(fsm.ActorOperator)
-	requirementDown := m.State() == fsm.Running || m.State() == fsm.Spawning && !in.run().hook().exists() && h.committed(in.run()) == nil
+	requirementDown := m.State() == fsm.Running || m.State() == fsm.Spawning && !in.Run().Hook().Exists() && h.committed(in.Run()) == nil
 	if h.lastsTooLong(&model.graph.requirementDown, requirementDown && slices.ContainsFunc(requires, anyLost)) {
 		h.fail("%s is %s, and a requirement is down", in.name(), m.State())
 	}

@@ -10,20 +10,21 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/host/hosttest"
+	"superd/procs/instance"
 	"superd/procs/notify"
 )
 
 // checkMain checks that superd has the main process that the program has announced.
 func (h *history) checkMain(in instanceView) {
-	if !in.run().hasProcess() {
+	if !in.Run().HasProcess() {
 		return
 	}
-	has := simProcessOf(in.run().process())
+	has := simProcessOf(in.Run().Process())
 	// It is the main process
-	if has == nil || has.Role == hosttest.RoleMain && has.Run == in.run().id() {
+	if has == nil || has.Role == hosttest.RoleMain && has.Run == in.Run().Id() {
 		return
 	}
-	if want := h.kernel.Main(in.run().id()); want != nil && has != want {
+	if want := h.kernel.Main(in.Run().Id()); want != nil && has != want {
 		h.fail("the main process of %s is %d of %s, superd has %d of %s", in.name(), want.Pid, want.Instance, has.Pid, has.Instance)
 	}
 }
@@ -51,7 +52,7 @@ func TestMainProcessChangesDuringStop(t *testing.T) {
 			if in.state() != fsm.Running {
 				t.Fatalf("web is %v", in.state())
 			}
-			main := h.kernel.Main(in.run().id())
+			main := h.kernel.Main(in.Run().Id())
 			main.IgnoresStop, main.Unkillable = true, true
 			if _, err := h.sup.Command(OpStop, []string{"web"}, false, func([]CommandResult) {}); err != nil {
 				t.Fatal(err)
@@ -82,7 +83,7 @@ func TestNewMainProcessReusesPid(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Watchdog = time.Hour
 	h, in := newRunning(web, false)
-	first := h.kernel.Main(in.run().id())
+	first := h.kernel.Main(in.Run().Id())
 	second := first.ForkSuccessor()
 	first.Notify(notify.Message{MainPID: second.Pid})
 	h.v.RunFor(time.Second)
@@ -94,7 +95,7 @@ func TestNewMainProcessReusesPid(t *testing.T) {
 	// Here, so that superd does not read it earlier
 	h.kernel.SocketOf(first.Run).Messages = []notify.Message{{MainPID: third.Pid}}
 	h.v.RunFor(time.Minute)
-	if in.state() != fsm.Running || simProcessOf(in.run().process()) != third || h.err != nil {
+	if in.state() != fsm.Running || simProcessOf(in.Run().Process()) != third || h.err != nil {
 		t.Errorf("web is %s, %v; want it running, with its third process", in.state().Name(), h.err)
 	}
 }
@@ -106,23 +107,23 @@ func TestWatchdogOfNewMainProcess(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Watchdog = 300 * time.Millisecond
 	h, in := newRunning(web, true) // true, as the keeper could report the exit
-	first := h.kernel.Main(in.run().id())
+	first := h.kernel.Main(in.Run().Id())
 	second := first.ForkSuccessor()
 	first.Notify(notify.Message{MainPID: second.Pid})
 	h.v.RunFor(20 * time.Millisecond)
-	run := in.run()
+	run := in.Run()
 	third := second.ForkSuccessor()
 	third.Unhealthy = true
 	second.End(pidfd.Exit{Known: true})
 	h.kernel.ReapForeign(second)
 	h.v.RunFor(web.Watchdog + 50*time.Millisecond)
-	if in.run() != run || !run.mainEnded() {
+	if in.Run() != run || !run.MainEnded() {
 		t.Fatalf("web is %s, want the exit of its main process noticed", in.state().Name())
 	}
 	second.Notify(notify.Message{MainPID: third.Pid})
 	h.v.RunFor(time.Minute)
-	if in.run() == run {
-		t.Errorf("web is %s, with process %d: its watchdog time-out was missed", in.state().Name(), in.run().process().Pid())
+	if in.Run() == run {
+		t.Errorf("web is %s, with process %d: its watchdog time-out was missed", in.state().Name(), in.Run().Process().Pid())
 	}
 }
 
@@ -132,7 +133,7 @@ func TestExitedProcessIsNotReportedUnkillable(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Watchdog, web.StopTimeout = time.Hour, 0
 	h, in := newRunning(web, false)
-	main := h.kernel.Main(in.run().id())
+	main := h.kernel.Main(in.Run().Id())
 	main.IgnoresStop = true
 	h.kernel.OnWaitsIn = func(instance string) { t.Errorf("%s is reported as unkillable", instance) }
 	h.journal.stalled = true
@@ -141,7 +142,7 @@ func TestExitedProcessIsNotReportedUnkillable(t *testing.T) {
 	if _, err := h.sup.Command(OpStop, []string{"web"}, false, func([]CommandResult) {}); err != nil {
 		t.Fatal(err)
 	}
-	h.v.RunFor(2 * notifyDrainLimit)
+	h.v.RunFor(2 * instance.NotifyDrainLimit)
 	if in.state() != fsm.Stopped || h.err != nil {
 		t.Errorf("web is %s, %v; want it stopped", in.state().Name(), h.err)
 	}
@@ -160,7 +161,7 @@ func TestUnwatchedProcessIsReportedUnkillable(t *testing.T) {
 	h.sup.Start(func() {})
 	h.v.RunFor(500 * time.Millisecond) // less than the time until superd first polls it
 	in := inspect(h.sup).instance("web")
-	main := h.kernel.Main(in.run().id())
+	main := h.kernel.Main(in.Run().Id())
 	main.IgnoresStop, main.Unkillable = true, true
 	h.journal.stalled = true
 	main.Notify(notify.Message{MainPID: main.Pid})
@@ -181,7 +182,7 @@ func TestCheckBetweenMainProcesses(t *testing.T) {
 	web.Watchdog = time.Hour
 	web.Health = &config.Health{TCP: "web", Interval: time.Hour, Timeout: time.Second, Failures: 1, Action: config.HealthRestart}
 	h, in := newRunning(web, false)
-	first, run := h.kernel.Main(in.run().id()), in.run()
+	first, run := h.kernel.Main(in.Run().Id()), in.Run()
 	second := first.ForkSuccessor()
 	resume := h.journal.stall()
 	// Not dropped before it is saved; those after it stay unread
@@ -189,10 +190,10 @@ func TestCheckBetweenMainProcesses(t *testing.T) {
 	first.Notify(notify.Message{MainPID: second.Pid})
 	first.End(pidfd.Exit{Known: true})
 	h.v.RunFor(10 * time.Millisecond)
-	run.failCheck("connection refused")
+	run.FailCheck("connection refused")
 	resume()
 	h.v.RunFor(time.Second)
-	if in.state() != fsm.Running || in.run() != run || simProcessOf(run.process()) != second {
+	if in.state() != fsm.Running || in.Run() != run || simProcessOf(run.Process()) != second {
 		t.Errorf("web is %s: %s; want it running, with its second process", in.state().Name(), in.reason())
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"superd/config"
 	"superd/procs/fsm"
+	"superd/procs/instance"
 	"superd/procs/snapshot"
 )
 
@@ -167,7 +168,7 @@ func (h *history) reload() {
 	untouched := h.untouched(&diff)
 	inspect(h.sup).apply(next, diff)
 	for in, was := range untouched {
-		if in.state() != was.state || in.run() != was.run {
+		if in.state() != was.state || in.Run() != was.run {
 			h.fail("%s was %s and is %s after a reload that does not concern it, or is to be applied live", in.name(), was.state, in.state())
 		}
 	}
@@ -177,7 +178,7 @@ func (h *history) reload() {
 // A stateAndRun is the state and run of an instance.
 type stateAndRun struct {
 	state fsm.State
-	run   runView
+	run   instance.RunView
 }
 
 // untouched returns the instances that a reload must not stop, start or restart.
@@ -189,12 +190,12 @@ func (h *history) untouched(diff *config.Diff) map[instanceView]stateAndRun {
 			continue
 		}
 		same := program == in.program()
-		if r := in.run(); r.exists() && !same && in.state() == fsm.Running {
-			change := config.CompareProgram(r.program(), program)
+		if r := in.Run(); r.Exists() && !same && in.state() == fsm.Running {
+			change := config.CompareProgram(r.Program(), program)
 			same = !change.Restarts()
 		}
 		if same {
-			all[in] = stateAndRun{in.state(), in.run()}
+			all[in] = stateAndRun{in.state(), in.Run()}
 		}
 	}
 	return all
@@ -227,24 +228,24 @@ func (h *history) expectChange(c *config.Change) {
 			model.excusedAt = h.v.Now() // its time-outs may have changed
 			model.outcomeUncertain = model.outcomeUncertain || in.state() == fsm.TearingDown
 			starts := !model.wantUp && (p.Autostart && !in.program().Autostart && !in.target().By.Is(fsm.ActorOperator) || p.Scheduled() && in.target().By.Is(fsm.ActorUnscheduled))
-			if model.wantUp && in.state() == fsm.Waiting && !in.machine().RunPending() && fsm.Unschedules(in.program(), p) {
+			if model.wantUp && in.state() == fsm.Waiting && !in.Machine().RunPending() && fsm.Unschedules(in.program(), p) {
 				h.want(in.name(), false)
 			}
 			if starts {
 				h.want(in.name(), true)
 			}
-			restarts := !in.run().exists() && c.Restarts()
-			if in.run().exists() {
-				change := config.CompareProgram(in.run().program(), p)
+			restarts := !in.Run().Exists() && c.Restarts()
+			if in.Run().Exists() {
+				change := config.CompareProgram(in.Run().Program(), p)
 				restarts = change.Restarts()
 			}
-			if in.run().exists() && in.program().Scheduled() && p.Scheduled() {
+			if in.Run().Exists() && in.program().Scheduled() && p.Scheduled() {
 				restarts = false // the run continues
 			}
 			if restarts && model.wantUp && (in.state() != fsm.Backoff || starts) {
 				model.resetFailed()
-				if in.run().exists() {
-					model.outdatedRun, model.restartRequested = in.run().id(), false
+				if in.Run().Exists() {
+					model.outdatedRun, model.restartRequested = in.Run().Id(), false
 				}
 			}
 		}

@@ -64,7 +64,7 @@ func (h *history) recordExitDecision(in instanceView, model *model) {
 func (h *history) observeReload() {
 	p := &h.policy
 	for in := range inspect(h.sup).instances() { // a slow retry may have been cancelled
-		if model := h.models[in.name()]; in.state() == fsm.Failed && !in.retryPending() && model.in == in {
+		if model := h.models[in.name()]; in.state() == fsm.Failed && !in.RetryPending() && model.in == in {
 			if model.lastRun != "" {
 				model.exitStatus = statusOf(in, h.kernel.Main(model.lastRun))
 			}
@@ -77,7 +77,7 @@ func (h *history) observeReload() {
 	if inspect(h.sup).config().Superd.ExitWhen != config.ExitAnyFailed || p.shutdownSeen || p.shutdownRequested || p.statuses != nil {
 		return
 	}
-	failedFinally := func(in instanceView) bool { return in.state() == fsm.Failed && !in.retryPending() }
+	failedFinally := func(in instanceView) bool { return in.state() == fsm.Failed && !in.RetryPending() }
 	if h.anyInstance(failedFinally) {
 		p.statuses, p.decidedIn = h.firstFailures(failedFinally), h.v.Turns()
 	}
@@ -85,7 +85,7 @@ func (h *history) observeReload() {
 
 // statusOf returns superd's exit status if the instance decides it.
 func statusOf(in instanceView, ran *hosttest.Process) int {
-	e, _ := in.lastExit()
+	e, _ := in.LastExit()
 	switch {
 	case ran == nil, !e.Known, in.state() == fsm.Failed && ran.Exit.Signal == 0 && ran.Exit.Code == 0:
 		return 1
@@ -139,7 +139,7 @@ func (h *history) checkPolicy() {
 // to start.
 func (h *history) allAtRest() bool {
 	for in := range inspect(h.sup).instances() {
-		if !in.state().AtRest() && (in.state() != fsm.Waiting || !h.mayWait(in) || in.awaitsSchedule()) || in.retryPending() || in.leaves() {
+		if !in.state().AtRest() && (in.state() != fsm.Waiting || !h.mayWait(in) || in.awaitsSchedule()) || in.RetryPending() || in.leaves() {
 			return false
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/host/hosttest"
+	"superd/procs/instance"
 )
 
 // simMaxDelay bounds how late something may happen in the simulation.
@@ -58,13 +59,13 @@ func (h *history) drawChecks(p *config.Program) {
 // checkReady checks that a run is ready if and only if its main process is, and that it is ended as
 // not ready, unhealthy or hanging only with good reason.
 func (h *history) checkReady(in instanceView, model *model) {
-	r, now := in.run(), h.v.Now()
-	if !r.hasProcess() {
+	r, now := in.Run(), h.v.Now()
+	if !r.HasProcess() {
 		return
 	}
-	p := simProcessOf(r.process())
-	if p == nil || p.Role != hosttest.RoleMain || p.Run != r.id() {
-		p = h.kernel.Main(r.id())
+	p := simProcessOf(r.Process())
+	if p == nil || p.Role != hosttest.RoleMain || p.Run != r.Id() {
+		p = h.kernel.Main(r.Id())
 	}
 	if p == nil {
 		return
@@ -73,18 +74,18 @@ func (h *history) checkReady(in instanceView, model *model) {
 	case fsm.Running:
 		// A reload may have changed the kind of readiness after the instance was ready. Numbered
 		// instances share one address.
-		if ready := r.program().Ready; ready != nil && p.ReadyAt == 0 && (reportsReadiness(ready) || !numbered(in.name())) && h.reloadedAt < p.Began {
+		if ready := r.Program().Ready; ready != nil && p.ReadyAt == 0 && (reportsReadiness(ready) || !numbered(in.name())) && h.reloadedAt < p.Began {
 			h.fail("%s is running, and its process was never ready", in.name())
 		}
 	case fsm.Starting:
-		if late := now - max(p.Began, inspect(h.sup).startedAt(), h.reloadedAt); late > r.program().StartTimeout+maxDelayOf(h.kernel.SocketOf(p.Run)) {
-			h.fail("%s is starting for %v, start time-out %v", in.name(), late, r.program().StartTimeout)
+		if late := now - max(p.Began, inspect(h.sup).startedAt(), h.reloadedAt); late > r.Program().StartTimeout+maxDelayOf(h.kernel.SocketOf(p.Run)) {
+			h.fail("%s is starting for %v, start time-out %v", in.name(), late, r.Program().StartTimeout)
 		}
 	}
 	if in.state() == fsm.Running && model.state == fsm.Running {
 		h.checkUnhealthy(in, r, p, model)
 	}
-	if in.machine().FailureReason().Kind != fsm.ReasonNone && !model.runFailed {
+	if in.Machine().FailureReason().Kind != fsm.ReasonNone && !model.runFailed {
 		model.runFailed = true
 		h.checkFailureReason(in, r, p)
 	}
@@ -96,12 +97,12 @@ func reportsReadiness(ready *config.Ready) bool { return ready.Notify || ready.F
 
 // checkUnhealthy checks that superd ends an unhealthy process as soon as its checks or its watchdog
 // can tell.
-func (h *history) checkUnhealthy(in instanceView, r runView, p *hosttest.Process, model *model) {
-	if !p.Unhealthy || r.reloads() || r.stopsItself() || p.ReadyAt == 0 {
+func (h *history) checkUnhealthy(in instanceView, r instance.RunView, p *hosttest.Process, model *model) {
+	if !p.Unhealthy || r.Reloads() || r.StopsItself() || p.ReadyAt == 0 {
 		return
 	}
-	unhealthyFor := h.v.Now() - max(p.UnhealthySince, inspect(h.sup).startedAt(), h.reloadedAt, r.reloadedAt(), model.stateAt)
-	if health := r.program().Health; health != nil && health.Action == config.HealthRestart && !h.commandMayFail(in) && !strings.Contains(in.name(), "@") {
+	unhealthyFor := h.v.Now() - max(p.UnhealthySince, inspect(h.sup).startedAt(), h.reloadedAt, r.ReloadedAt(), model.stateAt)
+	if health := r.Program().Health; health != nil && health.Action == config.HealthRestart && !h.commandMayFail(in) && !strings.Contains(in.name(), "@") {
 		// One check may just have passed. Each may be a tenth of the interval late and take
 		// its time-out.
 		if most := time.Duration(health.Failures+1)*(health.Interval*11/10+health.Timeout) + simMaxDelay; unhealthyFor > most {
@@ -114,28 +115,28 @@ func (h *history) checkUnhealthy(in instanceView, r runView, p *hosttest.Process
 }
 
 // checkFailureReason checks that the reason for which superd ends a run is true.
-func (h *history) checkFailureReason(in instanceView, r runView, p *hosttest.Process) {
-	now, failureReason := h.v.Now(), in.machine().FailureReason()
+func (h *history) checkFailureReason(in instanceView, r instance.RunView, p *hosttest.Process) {
+	now, failureReason := h.v.Now(), in.Machine().FailureReason()
 	switch failureReason.Kind {
 	case fsm.ReasonStartTimeout:
-		ready, socket := r.program().Ready, h.kernel.SocketOf(p.Run)
+		ready, socket := r.Program().Ready, h.kernel.SocketOf(p.Run)
 		if ready != nil && reportsReadiness(ready) && p.ReadyAt != 0 && now-p.ReadyAt > maxDelayOf(socket)+2*ready.Interval && !socket.Lost {
 			h.fail("%s was ended as not ready, and is ready for %v", in.name(), now-p.ReadyAt)
 		}
-		if now-p.Began < r.program().StartTimeout-simMaxDelay {
+		if now-p.Began < r.Program().StartTimeout-simMaxDelay {
 			h.fail("%s was ended as not ready after only %v", in.name(), now-p.Began)
 		}
 	case fsm.ReasonUnhealthy:
-		command := r.program().Health == nil || r.program().Health.Exec != nil
+		command := r.Program().Health == nil || r.Program().Health.Exec != nil
 		if p.UnhealthySince == 0 && p.ReadyAt != 0 && now-p.ReadyAt > 5*time.Minute && !p.Busy && !h.checksMayHang && !(command && h.commandMayFail(in)) {
 			h.fail("%s was ended as unhealthy, and never was: %s", in.name(), failureReason)
 		}
 		lost := h.kernel.SocketOf(p.Run).Lost
-		if health := r.program().Health; health != nil && health.TCP != "" && !h.checksMayHang && p.UnhealthySince == 0 && p.ReadyAt != 0 && !lost {
+		if health := r.Program().Health; health != nil && health.TCP != "" && !h.checksMayHang && p.UnhealthySince == 0 && p.ReadyAt != 0 && !lost {
 			// Checks begun before it was ready, or during its reload, have a result
 			// by now.
 			resultsDue := now > p.ReadyAt+health.Timeout+simMaxDelay
-			if resultsDue && p.Busy && now < p.BusyAt+r.program().StartTimeout-simMaxDelay {
+			if resultsDue && p.Busy && now < p.BusyAt+r.Program().StartTimeout-simMaxDelay {
 				h.fail("%s was ended as unhealthy during its reload", in.name())
 			}
 			if resultsDue && !p.Busy {

@@ -124,17 +124,17 @@ func (h *history) checkSchedule(in instanceView, model *model) {
 	boot := h.v.Boot()
 	switch {
 	case s.program == nil || s.program.Schedule != p.Schedule:
-		*s = scheduleModel{program: p, last: boot, dueFor: in.schedule().dueFor(), stepped: true, mainsStarted: h.kernel.MainsStarted(in.name())}
+		*s = scheduleModel{program: p, last: boot, dueFor: in.Schedule().DueFor(), stepped: true, mainsStarted: h.kernel.MainsStarted(in.name())}
 		return
 	}
 	if s.program.ScheduleJitter != p.ScheduleJitter {
 		s.changed = boot // a start that the old jitter delayed may be due now
 	}
 	s.program = p
-	if !in.schedule().hasNext() {
+	if !in.Schedule().HasNext() {
 		h.fail("%s: its schedule %q has no further time", in.name(), p.Schedule)
 	}
-	if plan := in.schedule().progress(); plan != s.plan {
+	if plan := in.Schedule().Progress(); plan != s.plan {
 		if s.plan = plan; s.stepped {
 			s.last = boot // the same time may be due again, which dueFor does not show
 		}
@@ -142,14 +142,14 @@ func (h *history) checkSchedule(in instanceView, model *model) {
 	pause := pauseOf(p.Schedule)
 	jitter := min(p.ScheduleJitter, pause)
 	known := s.newest() // due time of a run that began in this turn for an earlier time
-	if !in.schedule().dueFor().Equal(s.dueFor) {
+	if !in.Schedule().DueFor().Equal(s.dueFor) {
 		h.observeDue(in, s, pause, jitter)
 		if s.early && !early {
 			model.resetFailed() // the counters of retries are reset for each due time
 		}
 	}
-	if r := in.run(); r.exists() && r.id() != s.run {
-		if s.run, s.begun = r.id(), known; s.early {
+	if r := in.Run(); r.Exists() && r.Id() != s.run {
+		if s.run, s.begun = r.Id(), known; s.early {
 			s.begun = s.newest()
 		}
 	}
@@ -165,7 +165,7 @@ func (h *history) checkSchedule(in instanceView, model *model) {
 // observeDue checks a scheduled time that was due in this turn.
 func (h *history) observeDue(in instanceView, s *scheduleModel, pause, jitter time.Duration) {
 	p, boot, wall := s.program, h.v.Boot(), h.v.Wall()
-	dueFor := in.schedule().dueFor()
+	dueFor := in.Schedule().DueFor()
 	late := wall.Sub(dueFor)
 	if p.Schedule[0] != '@' && !s.stepped && !s.ran.at.IsZero() && !dueFor.After(s.ran.at) {
 		h.fail("%s: %v was due after it was run for %v", in.name(), dueFor, s.ran.at)
@@ -205,15 +205,15 @@ func (h *history) observeDue(in instanceView, s *scheduleModel, pause, jitter ti
 // written.
 func (h *history) resyncSchedule(in instanceView, model *model, known bool) {
 	s := &model.schedule
-	if !in.schedule().exists() || !known && s.ran == (simPoint{}) {
+	if !in.Schedule().Exists() || !known && s.ran == (simPoint{}) {
 		*s = scheduleModel{} // the schedule may begin anew
 		return
 	}
 	if !known { // only the start record of the last run is known
 		s.donePoint, s.point = s.ran.number, s.ran.number
 	}
-	if d := in.schedule().dueFor(); !d.IsZero() && (d.Before(s.first) || d.After(s.dueFor)) {
+	if d := in.Schedule().DueFor(); !d.IsZero() && (d.Before(s.first) || d.After(s.dueFor)) {
 		s.stepped = true // the recorded time precedes the step of the clock
 	}
-	s.dueFor, s.early = in.schedule().dueFor(), false
+	s.dueFor, s.early = in.Schedule().DueFor(), false
 }

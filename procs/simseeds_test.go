@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"superd/procs/host/hosttest"
+	"superd/procs/instance"
 )
 
 // TestSimulationSeeds replays seeds that once found a defect. What a seed draws changes with the
@@ -86,24 +87,24 @@ func TestCheckWaitsForTreeRecord(t *testing.T) {
 	command := []string{hosttest.ProbeCommand}
 	h.journal.stalled = true
 	var first, second error
-	stop := in.checkByCommand(command, func(err error) { first = err })
+	stop := in.CheckByCommand(command, func(err error) { first = err })
 	h.v.RunFor(time.Minute)
-	if p := in.probe(); !p.check || p.process || p.pending != nil {
+	if p := in.Probe(); !p.Check || p.Process || p.Pending != nil {
 		t.Fatal("a check is started that the journal does not know")
 	}
 	if begun := stop(); begun {
 		t.Error("a check that waits for the journal counts as begun")
 	}
 	h.v.RunFor(time.Minute)
-	if first != errCheckStopped || in.probe().busy {
-		t.Errorf("stopped check: %v, busy %v", first, in.probe().busy)
+	if first != instance.ErrCheckStopped || in.Probe().Busy {
+		t.Errorf("stopped check: %v, busy %v", first, in.Probe().Busy)
 	}
-	second = errCheckStopped
-	in.checkByCommand(command, func(err error) { second = err })
+	second = instance.ErrCheckStopped
+	in.CheckByCommand(command, func(err error) { second = err })
 	h.journal.stalled = false
 	h.journal.write()
 	h.v.RunFor(time.Minute)
-	if second != nil || in.probe().busy {
-		t.Errorf("check after the journal was written: %v, busy %v", second, in.probe().busy)
+	if second != nil || in.Probe().Busy {
+		t.Errorf("check after the journal was written: %v, busy %v", second, in.Probe().Busy)
 	}
 }

@@ -1,14 +1,11 @@
 package procs
 
 import (
-	"fmt"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"superd/logs"
 	"superd/procs/fsm"
+	"superd/procs/instance"
 	"superd/procs/probe"
 )
 
@@ -24,8 +21,8 @@ type Status struct {
 	Check      *Check // last health check; nil before the first
 	Main       MainStatus
 	Since      time.Time
-	Restarts   int         // automatic restarts since the operator's last start
-	Exit       *ExitStatus // how the last run ended; nil before the first end
+	Restarts   int                  // automatic restarts since the operator's last start
+	Exit       *instance.ExitStatus // how the last run ended; nil before the first end
 	NextStart  *time.Duration
 	LogFile    string
 	Collector  *logs.Collector // [logs.LastLines] reads its newest line, off the loop
@@ -53,31 +50,7 @@ type Check struct {
 }
 
 // An ExitStatus is how a run ended.
-type ExitStatus struct {
-	Code   int    // exit code; meaningless after a signal, or if unknown
-	Signal string // "SIGKILL"; "" after an exit
-	At     time.Time
-	Known  bool
-	signal int           // its number
-	at     time.Duration // on the loop's clock
-}
-
-// exit returns the status as the machine has it; the zero value without one.
-func (e *ExitStatus) exit() fsm.Exit {
-	if e == nil {
-		return fsm.Exit{}
-	}
-	return fsm.Exit{Known: e.Known, Code: e.Code, Signal: e.signal}
-}
-
-// signalName returns the name of a signal: SIGTERM, SIGRTMIN+3.
-func signalName(sig syscall.Signal) string {
-	if name := unix.SignalName(sig); name != "" {
-		return name
-	}
-	const rtMin = 34 // as in the C library, which reserves 32 and 33. Source: signal(7)
-	return fmt.Sprintf("SIGRTMIN+%d", int(sig)-rtMin)
-}
+type ExitStatus = instance.ExitStatus
 
 // An Info is the status of superd itself.
 type Info struct {
@@ -93,8 +66,8 @@ type Info struct {
 func (s *Supervisor) Info() Info {
 	return Info{
 		Pid:          s.options.Identity.Pid,
-		Started:      s.wallAt(s.startedAt),
-		Uptime:       s.loop.Now() - s.startedAt,
+		Started:      s.WallAt(s.startedAt),
+		Uptime:       s.Loop.Now() - s.startedAt,
 		Programs:     len(s.registry.instances),
 		Running:      s.registry.counts[fsm.Running],
 		ShuttingDown: s.shutdown.begun,
@@ -111,7 +84,7 @@ func (s *Supervisor) Status(names []string) ([]Status, error) {
 	}
 	all := make([]Status, 0, len(selected))
 	for _, in := range selected {
-		all = append(all, in.status())
+		all = append(all, s.status(in))
 	}
 	return all, nil
 }
@@ -131,56 +104,48 @@ func (s *Supervisor) Brief(names []string) ([]Brief, error) {
 	}
 	all := make([]Brief, 0, len(selected))
 	for _, in := range selected {
-		all = append(all, Brief{in.name, in.machine.State(), in.pid()})
+		all = append(all, Brief{in.Name, in.Machine.State(), in.Pid()})
 	}
 	return all, nil
 }
 
-// pid returns the pid of the main process, 0 without one.
-func (in *instance) pid() int {
-	if in.run == nil || in.run.process == nil {
-		return 0
-	}
-	return in.run.process.Pid()
+func (s *Supervisor) status(in *instance.Instance) Status {
+	return s.statusOf(in, in.Report())
 }
 
-func (in *instance) status() Status {
-	m := &in.machine
-	now := in.sup.loop.Now()
+// statusOf returns the status of the instance of which r is the report.
+func (s *Supervisor) statusOf(in *instance.Instance, r instance.Report) Status {
+	m := &in.Machine
 	st := Status{
-		Name:      in.name,
-		Program:   in.program.Name,
-		Groups:    in.program.Groups,
+		Name:      in.Name,
+		Program:   in.Program.Name,
+		Groups:    in.Program.Groups,
 		State:     m.State(),
-		Ready:     in.ready(),
-		Since:     in.sup.wallAt(in.sinceAt),
+		Ready:     m.State() == fsm.Running,
+		Since:     s.WallAt(r.Since),
 		Restarts:  m.Restarts(),
-		LogFile:   in.collector.Path(),
-		Collector: &in.collector,
-		HasRun:    in.run != nil || in.lastExit != nil,
+		LogFile:   in.Output.Collector.Path(),
+		Collector: &in.Output.Collector,
+		HasRun:    r.HasRun,
 		WantedUp:  m.Desired().Up,
+		Reason:    r.Reason, ReasonKind: r.ReasonKind,
+		Healthy:    r.Health.Healthy,
+		StatusText: r.Main.StatusText,
+		NextStart:  r.NextStart,
 	}
-	st.ReasonKind, st.Reason = in.shownReason()
-	if in.lastExit != nil {
-		exit := *in.lastExit
-		exit.At = in.sup.wallAt(exit.at)
+	if r.LastExit != nil {
+		exit := *r.LastExit
+		exit.At = s.WallAt(exit.EndedAt)
 		st.Exit = &exit
 	}
-	if run := in.run; run != nil && run.process != nil {
-		st.Main = MainStatus{Pid: run.process.Pid(), Start: run.id.Start, Uptime: now - run.startedAt}
-		st.StatusText = run.statusText
-		if m := run.monitor; m != nil {
-			st.Healthy = m.healthy()
-			if last := m.last; last != nil {
-				st.Check = &Check{At: in.sup.wallAt(last.At), Took: last.Took, Outcome: last.Outcome, Reason: last.Reason, Failures: m.health.FailuresInRow()}
-			}
-		}
+	if r.Main.Pid != 0 {
+		st.Main = MainStatus{Pid: r.Main.Pid, Start: r.Main.Start, Uptime: s.Loop.Now() - r.Main.StartedAt}
 	}
-	if t := in.restartTimer; t != nil {
-		remaining := max(t.Due()-now, 0)
-		st.NextStart = &remaining
-	} else if _, remaining, ok := in.nextRun(); ok {
-		st.NextStart = &remaining
+	if last := r.Health.Last; last != nil {
+		st.Check = &Check{
+			At: s.WallAt(last.At), Took: last.Took, Outcome: last.Outcome, Reason: last.Reason,
+			Failures: r.Health.Failures,
+		}
 	}
 	return st
 }
@@ -189,8 +154,8 @@ func (in *instance) status() Status {
 func (s *Supervisor) MainPids() []int {
 	pids := make([]int, 0, len(s.registry.instances))
 	for _, in := range s.registry.instances {
-		if in.run != nil && in.run.process != nil {
-			pids = append(pids, in.run.process.Pid())
+		if pid := in.Pid(); pid != 0 {
+			pids = append(pids, pid)
 		}
 	}
 	return pids

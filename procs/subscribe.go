@@ -2,9 +2,9 @@ package procs
 
 import (
 	"slices"
-	"sync/atomic"
 
 	"superd/logs"
+	"superd/procs/instance"
 )
 
 // subscriptions has the callbacks that want to know of changes, and calls them once for all changes
@@ -50,7 +50,7 @@ func (u *subscriptions) watch(f func()) (cancel func()) {
 		u.watchers = slices.DeleteFunc(u.watchers, func(other *watcher) bool { return other == w })
 		if len(u.watchers) == 0 {
 			for _, in := range u.registry.instances {
-				in.unwatchLines()
+				in.Output.UnwatchLines()
 			}
 		}
 	}
@@ -60,7 +60,7 @@ func (u *subscriptions) watch(f func()) (cancel func()) {
 func (u *subscriptions) changed() {
 	if !u.changePosted {
 		u.changePosted = true
-		u.scope.Post(u.notify)
+		u.Scope.Post(u.notify)
 	}
 }
 
@@ -73,25 +73,9 @@ func (u *subscriptions) notify() {
 }
 
 // watchLines lets the collector of in report new lines, if there are watchers.
-func (u *subscriptions) watchLines(in *instance) {
-	if len(u.watchers) == 0 || in.cancelLineWatch != nil {
-		return
-	}
-	var posted atomic.Bool // a report is posted to the loop
-	in.cancelLineWatch = in.collector.Notify(func() {
-		if posted.CompareAndSwap(false, true) {
-			in.scope.Post(func() {
-				posted.Store(false)
-				u.changed()
-			})
-		}
-	})
-}
-
-func (in *instance) unwatchLines() {
-	if in.cancelLineWatch != nil {
-		in.cancelLineWatch()
-		in.cancelLineWatch = nil
+func (u *subscriptions) watchLines(in *instance.Instance) {
+	if len(u.watchers) > 0 {
+		in.Output.WatchLines(u.changed)
 	}
 }
 
@@ -112,7 +96,7 @@ func (s *Supervisor) Outputs(names []string, noneToo bool) ([]Output, error) {
 	}
 	all := make([]Output, len(selected))
 	for i, in := range selected {
-		all[i] = Output{in.name, &in.collector}
+		all[i] = Output{in.Name, &in.Output.Collector}
 	}
 	return all, nil
 }
@@ -132,7 +116,7 @@ func (u *subscriptions) instancesChanged() {
 		return
 	}
 	u.addedPosted = true
-	u.scope.Post(func() {
+	u.Scope.Post(func() {
 		u.addedPosted = false
 		for _, w := range slices.Clone(u.instanceWatchers) {
 			w.f()

@@ -18,6 +18,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/instance"
 	"superd/procs/snapshot"
 )
 
@@ -34,7 +35,7 @@ type Options struct {
 	// [config.LoadAfter], called off the loop
 	Load        func(inForce *config.Config, reading func(path string)) (*config.Config, error)
 	Archive     func(*config.Config) []byte // nil: [config.Config.Archive]
-	Paths       Paths
+	Paths       instance.Paths
 	Identity    Identity
 	Environment []string     // superd's own; the programs' environment is derived from it
 	NotifyKey   []byte       // secret from which the names of notify sockets are derived
@@ -49,12 +50,7 @@ type Options struct {
 }
 
 // Paths are the directories that a supervisor uses.
-type Paths struct {
-	RuntimeDir string
-	FIFODir    string // of the programs' FIFOs
-	NotifyDir  string // of the notify sockets
-	LogDir     string
-}
+type Paths = instance.Paths
 
 // An Identity tells one superd, one boot and one machine from others.
 type Identity struct {
@@ -84,19 +80,18 @@ type testSettings struct {
 // what concerns several parts. Parts that need loop, host or log have the same platform.
 type Supervisor struct {
 	*platform
-	graph         *deps.Graph[*instance] // dependencies between the instances
 	registry      *registry
 	recorder      *recorder
 	fds           *fdKeeper
 	reaper        *reaper
 	reconciler    *reconciler
+	waiters       *waiters
 	config        *configState
 	shutdown      *shutdown
 	readyNotifier *readyNotifier
 	subscriptions *subscriptions
 	exitPolicy    *exitPolicy
 	conflicts     *conflicts
-	schedules     *schedules
 	replicas      *replicas
 	selector      *selector
 	reloads       *reloads
@@ -106,19 +101,19 @@ type Supervisor struct {
 // New returns a supervisor that has started nothing yet.
 func New(o Options) *Supervisor {
 	s := &Supervisor{
-		platform: newPlatform(o), graph: deps.New(graphOwner{}), registry: newRegistry(),
+		platform: newPlatform(o), registry: newRegistry(),
 	}
 	s.makeParts()
-	s.store.OnFirstOutput(s.recorder.recordFirstOutput)
-	s.store.BeforeFirstOutput(s.saveOutputStart)
-	s.store.OnDropped(s.recorder.recordDropped)
-	s.store.OnOutage(func(o logs.Outage, over bool) {
+	s.Store.OnFirstOutput(s.recorder.recordFirstOutput)
+	s.Store.BeforeFirstOutput(s.saveOutputStart)
+	s.Store.OnDropped(s.recorder.recordDropped)
+	s.Store.OnOutage(func(o logs.Outage, over bool) {
 		s.recorder.recordOutage(o, over)
-		s.scope.Post(s.subscriptions.changed)
+		s.Scope.Post(s.subscriptions.changed)
 	})
-	s.store.OnUnsavedDrops(func(c *logs.Collector) { s.scope.Post(func() { s.saveDrops(c) }) })
-	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
-	s.recorder.record(eventlog.Event{Kind: eventlog.Superd, State: eventlog.Started, Pid: s.options.Identity.Pid})
+	s.Store.OnUnsavedDrops(func(c *logs.Collector) { s.Scope.Post(func() { s.saveDrops(c) }) })
+	s.Store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
+	s.recorder.Record(eventlog.Event{Kind: eventlog.Superd, State: eventlog.Started, Pid: s.options.Identity.Pid})
 	if o.Predecessor.Snapshot == nil {
 		s.config.activateFirst()
 		for _, program := range o.Config.Programs {
@@ -137,17 +132,23 @@ func (s *Supervisor) makeParts() {
 	s.recorder = newRecorder(p)
 	s.fds = newFDKeeper(p, s.registry, s.recorder, func() bool { return s.shutdown.begun })
 	s.reaper = newReaper(p, s.recorder, s.fds)
-	s.reconciler = newReconciler(s.scope, func() {
+	owner := instanceOwner{s}
+	p.Owner, p.Config, p.Records, p.FDs, p.Reaper = owner, owner, s.recorder, s.fds, s.reaper
+	p.Schedules = instance.NewSchedules(p.Env, p.options.Identity.BootID, p.options.Identity.Machine)
+	s.reconciler = newReconciler(s.Scope, func() {
+		s.waiters.answerPostponed()
 		s.exitPolicy.endIfAllEnded()
 		s.subscriptions.changed()
 	})
+	p.Graph = deps.New(graphOwner{s.reconciler})
+	s.waiters = newWaiters(s.reconciler)
+	s.reconciler.answer = s.waiters.answer
 	s.config = newConfigState(p, s.recorder, s.saveSelf)
 	s.shutdown = newShutdown(p, s.registry, s.recorder, s.reaper, s.saveSelf, s.saveEnd)
 	s.readyNotifier = newReadyNotifier(s, func() bool { return s.reloads.running })
 	s.subscriptions = newSubscriptions(p, s.registry, s.readyNotifier.update)
 	s.exitPolicy = newExitPolicy(s)
 	s.conflicts = newConflicts(s.registry, s.reconciler)
-	s.schedules = newSchedules(p, s.recorder)
 	s.replicas = newReplicas(s)
 	s.selector = &selector{s.registry, s.config, s.replicas}
 	s.reloads = newReloads(s)
@@ -160,7 +161,7 @@ func (s *Supervisor) Start(onEnd func()) {
 	s.shutdown.onEnd = onEnd
 	if s.options.Predecessor.Resumed {
 		// No signal reported children that exited during the exec of this binary
-		s.reaper.schedule()
+		s.reaper.Schedule()
 	}
 	s.readyNotifier.start()
 	if !s.shutdown.begun {
@@ -175,8 +176,8 @@ func (s *Supervisor) Start(onEnd func()) {
 // onRest is called when an instance comes to rest, or waits. An instance that leaves the
 // configuration is removed. Then what waits until others are at rest continues: the exit policy and
 // the shutdown.
-func (s *Supervisor) onRest(in *instance) {
-	if in.membership.Leaves() {
+func (s *Supervisor) onRest(in *instance.Instance) {
+	if in.Membership.Leaves() {
 		s.replicas.beginRemoval(in)
 	}
 	s.shutdown.removeEmpty(in)
@@ -185,13 +186,13 @@ func (s *Supervisor) onRest(in *instance) {
 }
 
 // ScheduleReap schedules the reaping of orphans. It is called after SIGCHLD.
-func (s *Supervisor) ScheduleReap() { s.reaper.schedule() }
+func (s *Supervisor) ScheduleReap() { s.reaper.Schedule() }
 
 // OnStoredExit handles an exit that the keeper reports. It is called on the loop.
 func (s *Supervisor) OnStoredExit(e host.StoredExit) { s.reaper.onStoredExit(e) }
 
 // WriteSoon writes all that is queued for journal and event log after writePause.
-func (s *Supervisor) WriteSoon() { s.recorder.writeSoon() }
+func (s *Supervisor) WriteSoon() { s.recorder.WriteSoon() }
 
 // Write passes all that is queued for the descriptor store, the event log and the journal to their
 // writers. It does not wait for them.
@@ -199,11 +200,11 @@ func (s *Supervisor) Write() { s.recorder.write() }
 
 // LogState writes the state of all instances to superd's log.
 func (s *Supervisor) LogState() {
-	lag := s.loop.Lag()
-	s.log.Info("state of superd", "pid", s.options.Identity.Pid, "instances", len(s.registry.instances), "loop_lag_max", lag.Max)
+	lag := s.Loop.Lag()
+	s.Log.Info("state of superd", "pid", s.options.Identity.Pid, "instances", len(s.registry.instances), "loop_lag_max", lag.Max)
 	for _, in := range s.registry.instances {
-		st := in.status()
-		s.log.Info("state", "instance", st.Name, "state", st.State.String(), "since", st.Since.Format(time.RFC3339),
+		st := s.status(in)
+		s.Log.Info("state", "instance", st.Name, "state", st.State.String(), "since", st.Since.Format(time.RFC3339),
 			"pid", st.Main.Pid, "restarts", st.Restarts, "reason", st.Reason)
 	}
 }
@@ -211,7 +212,15 @@ func (s *Supervisor) LogState() {
 // ReopenLogs lets each log file be reopened by its path at the next write.
 func (s *Supervisor) ReopenLogs() {
 	for _, in := range s.registry.instances {
-		in.collector.Reopen()
+		in.Output.Collector.Reopen()
 	}
-	s.log.Info("log files reopened")
+	s.Log.Info("log files reopened")
+}
+
+// newInstance returns a stopped instance, see [newInstance].
+func (s *Supervisor) newInstance(name string, program, runProgram *config.Program, treePath string) *instance.Instance {
+	in := instance.New(s.Env, name, program, runProgram, treePath)
+	s.conflicts.claim(in, nil, in.Output.Collector.Files())
+	s.subscriptions.watchLines(in)
+	return in
 }

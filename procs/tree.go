@@ -36,17 +36,15 @@ func (s *Supervisor) Tree(names []string, done func([]ProcessTree)) error {
 	}
 	trees := make([]ProcessTree, len(selected))
 	remaining := len(selected)
-	finish := func() { done(append(trees, unattributedTrees(s.host, names, trees)...)) }
+	finish := func() { done(append(trees, unattributedTrees(s.Host, names, trees)...)) }
 	if remaining == 0 {
 		finish()
 		return nil
 	}
 	for i, in := range slices.Clone(selected) {
-		trees[i] = ProcessTree{Name: in.name, State: in.machine.State()}
-		if in.run != nil && in.run.process != nil {
-			trees[i].Main = in.run.process.Pid()
-		}
-		in.tree.Look(func(found []host.Member) {
+		trees[i] = ProcessTree{Name: in.Name, State: in.Machine.State()}
+		trees[i].Main = in.Pid()
+		in.Tree.Look(func(found []host.Member) {
 			for _, m := range found {
 				member := TreeMember{Pid: m.Process.Pid(), Start: m.Start}
 				trees[i].Members = append(trees[i].Members, member)

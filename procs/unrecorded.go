@@ -9,6 +9,7 @@ import (
 	"superd/pidfd"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/instance"
 	"superd/procs/snapshot"
 )
 
@@ -22,7 +23,7 @@ func (c *recovery) findUnrecorded(r *snapshot.Snapshot) error {
 			c.uncertainRuns[v.Run.ID] = true
 		}
 	}
-	leftovers, err := c.host.Search(nil, c.runs(r), c.usersOf(r))
+	leftovers, err := c.Host.Search(nil, c.runs(r), c.usersOf(r))
 	if err != nil {
 		return err
 	}
@@ -33,11 +34,11 @@ func (c *recovery) findUnrecorded(r *snapshot.Snapshot) error {
 	for _, name := range slices.Sorted(maps.Keys(c.leftovers)) {
 		v := c.unrecordedRun(r, name)
 		if v == nil && r.Instances[name] == nil && c.sup.config.active.Program(config.ProgramOf(name)) == nil {
-			c.log.Warn("program is in no configuration: its processes are left running", "instance", name,
+			c.Log.Warn("program is in no configuration: its processes are left running", "instance", name,
 				"processes", host.LeftoverText(c.leftovers[name]))
 		}
 		if v != nil {
-			c.log.Warn("process adopted as the main process: the journal does not have it",
+			c.Log.Warn("process adopted as the main process: the journal does not have it",
 				"instance", name, "pid", v.Run.Main.Pid)
 			delete(c.uncertainRuns, v.Run.ID)
 			r.Instances[name] = v
@@ -59,7 +60,7 @@ func (c *recovery) isUncertain(v snapshot.Merged) bool {
 	case v.State != fsm.Spawning.Name():
 		return false
 	}
-	return p == nil || !c.host.Lives(restoreIdentity(p))
+	return p == nil || !c.Host.Lives(instance.RestoreIdentity(p))
 }
 
 // UsersOf returns the users as which the instance's program runs in a configuration: one, or none
@@ -93,7 +94,7 @@ func (c *recovery) usersOf(r *snapshot.Snapshot) func(instance string) []string 
 // livesAsRecorded reports whether the recorded process of the instance's run exists.
 func (c *recovery) livesAsRecorded(v *snapshot.Instance) bool {
 	p := v.Process()
-	return p != nil && c.host.Lives(restoreIdentity(p))
+	return p != nil && c.Host.Lives(instance.RestoreIdentity(p))
 }
 
 // unrecordedRun returns a record for an instance whose main process is one of its leftover
@@ -128,22 +129,11 @@ func (c *recovery) unrecordedRun(r *snapshot.Snapshot, name string) *snapshot.In
 	}
 	v.State, v.Outcome = fsm.Running.Name(), fsm.WantUp.OutcomeName()
 	v.Due, v.RestartPending, v.FailureReason = nil, false, fsm.SavedReason{}
-	now := c.loop.Now()
+	now := c.Loop.Now()
 	v.Since, v.StateReason = now, fsm.Reason{Kind: fsm.ReasonRecovered}.Snapshot()
-	v.Output, v.Stderr = true, len(streamsOf(program)) > 1
+	v.Output, v.Stderr = true, len(instance.StreamsOf(program)) > 1
 	v.Input = program.LoggerOf != ""
 	v.Run = &snapshot.Run{ID: leftovers[main].Run, HadProcess: true, StartedAt: now, ReadyAt: now, PreStarted: true,
-		Main: snapshotIdentity(leftovers[main].Eldest, "")}
+		Main: instance.SnapshotIdentity(leftovers[main].Eldest, "")}
 	return v
-}
-
-// unrecorded reports whether processes that the journal does not have may belong to the instance.
-func (a *recoveredInstance) unrecorded() bool {
-	s := a.in.sup
-	if !s.options.Predecessor.Snapshot.Incomplete || a.recovered.Found != nil {
-		return false
-	}
-	// If stops spare processes, a process that leads no session was spared.
-	return a.in.program.KillMode.KillsTree() ||
-		slices.ContainsFunc(s.recovery.leftovers[a.in.name], func(leftover host.Leftover) bool { return leftover.Leads })
 }

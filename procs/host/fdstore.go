@@ -1,6 +1,11 @@
 package host
 
-import "superd/pidfd"
+import (
+	"math"
+	"strconv"
+
+	"superd/pidfd"
+)
 
 // An FDStore outlives this superd and passes the stored descriptors to its successor. It is
 // superd's keeper process, or systemd. Its methods are called on the loop and do not block.
@@ -31,4 +36,24 @@ type StoredExit struct {
 	Pid   int
 	Start uint64 // clock ticks since boot
 	Exit  pidfd.Exit
+}
+
+// An FDName is the name of a stored descriptor, in 4 bytes: the number plus one; 0: none.
+type FDName int32
+
+// FDNameOf parses a name; it returns 0 for text that is no number.
+func FDNameOf(name string) FDName {
+	n, err := strconv.ParseInt(name, 10, 32)
+	if err != nil || n < 0 || n == math.MaxInt32 {
+		return 0
+	}
+	return FDName(n + 1)
+}
+
+// String returns the name; "" for none.
+func (n FDName) String() string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(n) - 1)
 }

@@ -29,3 +29,7 @@ type ProcessKey struct {
 // KillPause is how long a process may take to end after SIGKILL before it is reported as
 // unkillable.
 const KillPause = 2 * time.Second
+
+// UnwatchedPause is the interval at which superd checks a process that it cannot watch, in a
+// resource shortage.
+const UnwatchedPause = time.Second

@@ -34,6 +34,8 @@ var allowed = map[string]string{
 	"control": "config",
 	"doctor":  "internal/privilege pidfd procs/linux/cgroup",
 	"procs": `config internal/words logs loop loop/task pidfd procs/deps procs/eventlog procs/fsm procs/host
+		procs/instance procs/probe procs/snapshot`,
+	"procs/instance": `config internal/words logs loop pidfd procs/deps procs/eventlog procs/fsm procs/host
 		procs/notify procs/probe procs/schedule procs/snapshot`,
 	"procs/fsm":           "config internal/words",
 	"procs/host":          "config logs loop pidfd procs/notify procs/probe",

@@ -23,10 +23,10 @@ func newKernel(seed uint64) (k *Kernel, v *loop.Virtual, misuse *[]string) {
 }
 
 // spawn starts a main process of an instance.
-func spawn(k *Kernel, instance, run string, done func(host.Child, error)) host.PendingSpawn {
+func spawn(k *Kernel, instance, run string, done func(host.Child, error)) {
 	own := config.Variables{}
 	own.Set("SUPERD_INVOCATION_ID", run)
-	return k.Spawn(&host.SpawnSpec{
+	k.Spawn(&host.SpawnSpec{
 		Name: instance, Tree: k.NewTree(instance, ""), Own: own,
 		Program: &config.Program{
 			Name: instance, Command: []string{"/bin/x"}, Settings: &config.Settings{},

@@ -99,6 +99,7 @@ func (k *Kernel) NewProcess(instance, run string, role Role) *Process {
 	k.count(p, 1)
 	k.logf("%s starts as %d (role %d, deaf %v, immortal %v)", instance, pid, role, p.IgnoresStop, p.Unkillable)
 	switch role {
+	case RoleEscaped, RoleOrphan: // they live until they are ended
 	case RoleProbe:
 		if !k.chance(k.Mix.CheckHangs) {
 			exit := pidfd.Exit{Known: true}

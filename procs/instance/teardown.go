@@ -1,4 +1,4 @@
-package procs
+package instance
 
 import (
 	"errors"
@@ -24,7 +24,7 @@ import (
 // scans again, since they may have started others. After the deadline it sends SIGKILL instead;
 // with kill_mode = "mixed" from the beginning.
 type teardown struct {
-	in         *instance
+	in         *Instance
 	run        *run
 	scope      *loop.Scope // closed at its end
 	round      *loop.Scope // of the processes that the last scan found
@@ -40,57 +40,59 @@ type teardown struct {
 const maxEmptyScans = 5
 
 // tearDown begins the teardown of the run.
-func (in *instance) tearDown() {
-	r := in.run
-	now := in.sup.loop.Now()
-	deadline := r.stopDeadline
+func (r *run) tearDown() {
+	now := r.in.Env.Loop.Now()
+	deadline := r.stop.deadline
 	if deadline == 0 {
 		deadline = now + r.program.StopTimeout
 	}
-	in.killLeftovers(r, deadline)
+	r.killLeftovers(deadline)
 }
 
 // leftoversKilled continues the teardown when no process of the run is left.
-func (in *instance) leftoversKilled(r *run) {
+func (r *run) leftoversKilled() {
+	in := r.in
 	if in.probing() {
 		if in.probeUnkillable != "" {
 			in.markUnkillable(in.probeUnkillable)
 		}
-		in.execProbe.whenIdle(func() { in.leftoversKilled(r) })
+		in.execProbe.whenIdle(func() { r.leftoversKilled() })
 		return
 	}
-	if r.postStopped || len(r.program.PostStop) == 0 || in.sup.shutdown.hurry {
-		in.apply(in.machine.TornDown(in.conditions(), in.sup.rng))
+	if r.postStopped || len(r.program.PostStop) == 0 || in.Env.Owner.Phase().Hurry {
+		in.Apply(in.Machine.TornDown(in.Conditions(), in.Env.RNG))
 		return
 	}
-	in.postStop(r).next()
+	r.postStop().next()
 }
 
 // postStop returns the hookRun of the post_stop hooks, which then kills what they left.
-func (in *instance) postStop(r *run) *hookRun {
-	return in.newHooks(r, "post_stop", r.program.PostStop, func(err error) {
+func (r *run) postStop() *hookRun {
+	in := r.in
+	return r.newHooks("post_stop", r.program.PostStop, func(err error) {
 		if err != nil {
-			in.sup.log.Warn("hook failed", "instance", in.name, "error", err)
+			in.Env.Log.Warn("hook failed", "instance", in.Name, "error", err)
 		}
 		r.postStopped = true
-		in.killLeftovers(r, in.sup.loop.Now()+r.program.StopTimeout)
+		r.killLeftovers(in.Env.Loop.Now() + r.program.StopTimeout)
 	})
 }
 
 // killLeftovers ends the live processes of the run, with SIGKILL after the deadline. Then it calls
 // leftoversKilled, not before it has returned.
-func (in *instance) killLeftovers(r *run, deadline time.Duration) {
+func (r *run) killLeftovers(deadline time.Duration) {
+	in := r.in
 	r.teardownDeadline = deadline
-	in.save()
-	timeout := max(deadline-in.sup.loop.Now(), 0)
+	in.Save()
+	timeout := max(deadline-in.Env.Loop.Now(), 0)
 	if r.program.KillMode == config.KillProcess {
-		r.scope.Post(func() { in.leftoversKilled(r) })
+		r.scope.Post(func() { r.leftoversKilled() })
 		return
 	}
 	t := &teardown{in: in, run: r, scope: r.scope.Child(), signaled: map[host.ProcessKey]bool{}, killed: map[string]bool{}}
 	r.teardown = t
 	t.round = t.scope.Child()
-	if timeout == 0 || in.sup.shutdown.hurry || r.program.KillMode == config.KillMixed {
+	if timeout == 0 || in.Env.Owner.Phase().Hurry || r.program.KillMode == config.KillMixed {
 		t.killing = true
 		t.scope.After(host.KillPause, t.onKillTimeout)
 	} else {
@@ -104,7 +106,7 @@ func (t *teardown) scan() {
 	t.round.Close()
 	t.round = t.scope.Child()
 	round := t.round
-	t.in.tree.Look(func(found []host.Member) {
+	t.in.Tree.Look(func(found []host.Member) {
 		if round.Closed() {
 			for _, m := range found {
 				m.Process.Close()
@@ -118,13 +120,13 @@ func (t *teardown) scan() {
 // track signals the live processes and waits for their end.
 func (t *teardown) track(round *loop.Scope, found []host.Member) {
 	t.living = map[int]string{}
-	if t.run.exitedEarly && len(found) > 0 {
-		t.run.exitedEarly = false
+	if t.run.main.exitedEarly && len(found) > 0 {
+		t.run.main.exitedEarly = false
 		t.in.wentToBackground()
 	}
 	unwatched := false
 	for _, m := range found {
-		if t.run.program.KillMode == config.KillGroup && m.Group != int(t.run.group) {
+		if t.run.program.KillMode == config.KillGroup && m.Group != int(t.run.main.group) {
 			m.Process.Close()
 			continue
 		}
@@ -140,7 +142,7 @@ func (t *teardown) track(round *loop.Scope, found []host.Member) {
 			}
 		})
 		if err != nil {
-			t.in.sup.reaper.logUnwatched(pid, err)
+			t.in.Env.Reaper.LogUnwatched(pid, err)
 			unwatched = true
 		}
 	}
@@ -149,9 +151,9 @@ func (t *teardown) track(round *loop.Scope, found []host.Member) {
 		return
 	}
 	if unwatched {
-		round.After(unwatchedPause, t.scan) // no watch reports its end
+		round.After(host.UnwatchedPause, t.scan) // no watch reports its end
 	}
-	t.in.sup.subscriptions.changed()
+	t.in.Env.Owner.Changed()
 	if t.killing {
 		if t.run.program.KillMode.KillsTree() {
 			t.in.killTree()
@@ -162,7 +164,7 @@ func (t *teardown) track(round *loop.Scope, found []host.Member) {
 		for _, command := range t.living {
 			t.killed[command] = true
 		}
-		if t.in.unkillable != "" { // other processes may have been reported
+		if t.in.Unkillable != "" { // other processes may have been reported
 			round.After(host.KillPause, t.onKillTimeout)
 		}
 		return
@@ -182,7 +184,7 @@ func (t *teardown) send(m host.Member, sig syscall.Signal) {
 		return // spared by kill_mode
 	}
 	if err := m.Process.Signal(sig); err != nil && !errors.Is(err, pidfd.ErrGone) {
-		t.in.sup.log.Error("signal not sent", "instance", t.in.name, "pid", m.Process.Pid(), "signal", signalName(sig), "error", err)
+		t.in.Env.Log.Error("signal not sent", "instance", t.in.Name, "pid", m.Process.Pid(), "signal", SignalName(sig), "error", err)
 	}
 }
 
@@ -196,7 +198,7 @@ func (t *teardown) kill() {
 		t.in.killTree() // including processes that superd can't see
 	}
 	if len(t.living) > 0 {
-		t.in.sup.log.Warn("stop_timeout is over, killing leftover processes", "instance", t.in.name, "processes", len(t.living))
+		t.in.Env.Log.Warn("stop_timeout is over, killing leftover processes", "instance", t.in.Name, "processes", len(t.living))
 	}
 	t.scope.After(host.KillPause, t.onKillTimeout)
 	t.scan()
@@ -222,10 +224,10 @@ func (t *teardown) end() {
 	t.scope.Close()
 	t.run.teardown = nil
 	if len(t.killed) > 0 {
-		t.in.machine.LeftoversKilled(strings.Join(slices.Sorted(maps.Keys(t.killed)), ", "))
+		t.in.Machine.LeftoversKilled(strings.Join(slices.Sorted(maps.Keys(t.killed)), ", "))
 	}
 	t.in.clearUnkillable()
-	t.in.leftoversKilled(t.run)
+	t.run.leftoversKilled()
 }
 
 // stage returns what the teardown does.

@@ -1,4 +1,4 @@
-package procs
+package instance
 
 import (
 	"fmt"
@@ -16,47 +16,49 @@ import (
 )
 
 // reap handles the exit of the main process.
-func (in *instance) reap(r *run, process host.Process) {
-	if r.mainWatch != nil && r.notifyDrain == drainNotStarted && in.sup.shutdown.requestingStops() {
+func (m *mainProcess) reap(process host.Process) {
+	r := m.run
+	in := r.in
+	if m.watch != nil && m.drain == drainNotStarted && in.Env.Owner.Phase().Requesting {
 		return // later: the other programs get their stop signals first
 	}
-	if r.mainWatch == nil && r.process == process && !process.Ended() {
+	if m.watch == nil && m.process == process && !process.Ended() {
 		return // a periodic check of an unwatched process
 	}
-	if r.process != process || !in.drainNotifyBeforeReap(r, process) {
+	if m.process != process || !m.drainNotify(process) {
 		return
 	}
-	exit, ended := in.sup.reaper.waitStatus(process)
+	exit, ended := in.Env.Reaper.WaitStatus(process)
 	if !ended || in.run != r {
 		return
 	}
-	r.mainScope.Close()
+	m.scope.Close()
 	if r.listener != nil {
 		r.listener = nil
 	}
-	now := in.sup.loop.Now()
-	in.sup.reaper.acknowledge(r.id)
-	pid, ran, stable, before := r.process.Pid(), now-r.startedAt, r.stable(now), in.machine.State()
+	now := in.Env.Loop.Now()
+	in.Env.Reaper.Acknowledge(m.id)
+	pid, ran, stable, before := m.process.Pid(), now-m.startedAt, r.stable(now), in.Machine.State()
 	if pid == 0 {
 		ran, stable = 0, 0 // only the start record is known
 	}
-	r.process = nil
-	if r.group == 0 {
-		r.group = int32(pid)
+	m.process = nil
+	if m.group == 0 {
+		m.group = int32(pid)
 	}
 	in.clearUnkillable()
-	in.lastExit = &ExitStatus{Known: exit.Known, Code: exit.Code, at: now}
+	in.LastExit = &ExitStatus{Known: exit.Known, Code: exit.Code, EndedAt: now}
 	if exit.Signal != 0 {
-		in.lastExit.Signal, in.lastExit.signal = signalName(exit.Signal), int(exit.Signal)
+		in.LastExit.Signal, in.LastExit.SignalNumber = SignalName(exit.Signal), int(exit.Signal)
 	}
-	in.recordExit(r, pid, exit, ran)
-	if drained := in.collector.EndRun(); !drained || in.awaitedDrain != "" {
-		in.drain(r.invocationID)
-	} else if in.onRunEnd != nil {
-		in.onRunEnd()
+	m.recordExit(pid, exit, ran)
+	if drained := in.Output.Collector.EndRun(); !drained || in.Output.awaitedDrain != "" {
+		in.Output.drain(r.invocationID)
+	} else if in.Output.onRunEnd != nil {
+		in.Output.onRunEnd()
 	}
 	note := fsm.Reason{}
-	if kills := in.tree.OOMKills(); kills > int(r.oomKills) {
+	if kills := in.Tree.OOMKills(); kills > int(m.oomKills) {
 		note = fsm.ReasonOutOfMemory.With("out of memory: the kernel killed one of its processes")
 		if exit.Signal == unix.SIGKILL {
 			note.Detail = "out of memory: the kernel killed it"
@@ -68,17 +70,17 @@ func (in *instance) reap(r *run, process host.Process) {
 	if note.Kind == fsm.ReasonNone && in.exitNote.Kind != fsm.ReasonNone {
 		note, in.exitNote = in.exitNote, fsm.Reason{}
 	}
-	r.exitedEarly = exit.Success() && ran < earlyExitTime && !in.isOneShot() && (before == fsm.Running || before == fsm.Starting)
-	in.apply(in.machine.Exited(fsm.RunEnd{
-		At: now, Exit: exitOf(exit), Ran: ran, Stable: stable, Note: note, Leftovers: in.hasLeftovers(r),
-	}, in.conditions(), in.sup.rng))
+	m.exitedEarly = exit.Success() && ran < earlyExitTime && !in.IsOneShot() && (before == fsm.Running || before == fsm.Starting)
+	in.Apply(in.Machine.Exited(fsm.RunEnd{
+		At: now, Exit: exitOf(exit), Ran: ran, Stable: stable, Note: note, Leftovers: r.hasLeftovers(),
+	}, in.Conditions(), in.Env.RNG))
 	// There is no teardown, which would find the leftover processes
-	if r.exitedEarly && r.program.KillMode == config.KillProcess {
+	if m.exitedEarly && r.program.KillMode == config.KillProcess {
 		in.checkBackground()
 	}
 	attrs := []any{"pid", pid, "exit", exit.String(), "ran", words.Round(ran)}
 	if before == fsm.Stopping || before == fsm.Killing {
-		in.sup.log.Info("program stopped", append([]any{"instance", in.name}, attrs...)...)
+		in.Env.Log.Info("program stopped", append([]any{"instance", in.Name}, attrs...)...)
 		return
 	}
 	in.logFailure("program exited", attrs...)
@@ -89,7 +91,7 @@ func (e *ExitStatus) snapshot() *snapshot.Exit {
 	if e == nil {
 		return nil
 	}
-	return &snapshot.Exit{Known: e.Known, Code: e.Code, Signal: e.signal, At: e.at}
+	return &snapshot.Exit{Known: e.Known, Code: e.Code, Signal: e.SignalNumber, At: e.EndedAt}
 }
 
 // restoreExit returns the exit status of a snapshot; nil for nil.
@@ -97,9 +99,9 @@ func restoreExit(v *snapshot.Exit) *ExitStatus {
 	if v == nil {
 		return nil
 	}
-	e := &ExitStatus{Known: v.Known, Code: v.Code, signal: v.Signal, at: v.At}
+	e := &ExitStatus{Known: v.Known, Code: v.Code, SignalNumber: v.Signal, EndedAt: v.At}
 	if v.Signal != 0 {
-		e.Signal = signalName(syscall.Signal(v.Signal))
+		e.Signal = SignalName(syscall.Signal(v.Signal))
 	}
 	return e
 }
@@ -114,70 +116,70 @@ func exitOf(e pidfd.Exit) fsm.Exit {
 const earlyExitTime = 2 * time.Second
 
 // checkBackground checks whether the program has gone into the background.
-func (in *instance) checkBackground() {
-	exit, ending := in.lastExit, in.machine.ExitReason().Kind
-	in.tree.Look(func(found []host.Member) {
+func (in *Instance) checkBackground() {
+	exit, ending := in.LastExit, in.Machine.ExitReason().Kind
+	in.Tree.Look(func(found []host.Member) {
 		for _, m := range found {
 			m.Process.Close()
 		}
-		if len(found) > 0 && in.lastExit == exit && in.machine.ExitReason().Kind == ending {
+		if len(found) > 0 && in.LastExit == exit && in.Machine.ExitReason().Kind == ending {
 			in.wentToBackground()
 		}
 	})
 }
 
 // wentToBackground records that the program has gone into the background.
-func (in *instance) wentToBackground() {
-	in.machine.WentToBackground()
-	in.save()
-	in.publish()
-	in.sup.subscriptions.changed()
+func (in *Instance) wentToBackground() {
+	in.Machine.WentToBackground()
+	in.Save()
+	in.Node.Publish()
+	in.Env.Owner.Changed()
 }
 
 // drain records that output of a run may still be in the pipe: it would be lost if superd and the
 // keeper were killed now.
-func (in *instance) drain(run string) {
-	in.drainingRun = run
-	if in.awaitedDrain == "" {
-		in.awaitDrained()
+func (o *output) drain(run string) {
+	o.drainingRun = run
+	if o.awaitedDrain == "" {
+		o.awaitDrained()
 	}
 }
 
 // awaitDrained waits until the output of the last run that ended is in the log. If another run ends
 // before that, it then waits for the output of that run.
-func (in *instance) awaitDrained() {
-	run := in.drainingRun
-	in.awaitedDrain = run
-	in.collector.Drained(func() {
-		in.awaitedDrain = ""
-		if in.drainingRun != run {
-			in.awaitDrained()
+func (o *output) awaitDrained() {
+	run := o.drainingRun
+	o.awaitedDrain = run
+	o.Collector.Drained(func() {
+		o.awaitedDrain = ""
+		if o.drainingRun != run {
+			o.awaitDrained()
 			return
 		}
-		in.drainingRun = ""
-		in.save()
-		if in.onRunEnd != nil {
-			in.onRunEnd()
+		o.drainingRun = ""
+		o.in.Save()
+		if o.onRunEnd != nil {
+			o.onRunEnd()
 		}
 	})
 }
 
 // logFailure logs the end of a run and what follows it.
-func (in *instance) logFailure(message string, attrs ...any) {
-	attrs = append([]any{"instance", in.name}, attrs...)
-	switch m := &in.machine; {
+func (in *Instance) logFailure(message string, attrs ...any) {
+	attrs = append([]any{"instance", in.Name}, attrs...)
+	switch m := &in.Machine; {
 	case m.State() == fsm.Backoff:
-		in.sup.log.Warn(message, append(attrs, "restart_in", words.Round(m.Delay()))...)
+		in.Env.Log.Warn(message, append(attrs, "restart_in", words.Round(m.Delay()))...)
 	case m.Outcome() == fsm.RunEndedRetry:
-		in.sup.log.Warn(message, attrs...)
+		in.Env.Log.Warn(message, attrs...)
 	case m.Outcome() == fsm.RunEndedFinal || m.Outcome() == fsm.RunEndedStartLimit:
-		in.sup.log.Error(message, append(attrs, "reason", m.StateReason().String())...)
+		in.Env.Log.Error(message, append(attrs, "reason", m.StateReason().String())...)
 	default:
-		in.sup.log.Info(message, attrs...)
+		in.Env.Log.Info(message, attrs...)
 	}
 }
 
-func (in *instance) endRun() {
+func (in *Instance) endRun() {
 	in.run.scope.Close()
 	in.run = nil
 	in.clearUnkillable()

@@ -1,4 +1,4 @@
-package procs
+package instance
 
 import (
 	"sync/atomic"
@@ -11,7 +11,7 @@ import (
 
 // A startRecord is the journal's record of a start that is about to happen. A worker writes it.
 type startRecord struct {
-	in      *instance
+	in      *Instance
 	key     string
 	value   snapshot.Start
 	written atomic.Bool
@@ -20,14 +20,14 @@ type startRecord struct {
 }
 
 // newStartRecord returns the start record of the run's main process, or of its current hook.
-func (in *instance) newStartRecord(r *run) *startRecord {
-	in.sup.recorder.starts++
-	number := in.sup.recorder.starts
-	record := &startRecord{in: in, key: snapshot.StartKey(in.name, number), value: snapshot.Start{
-		Run: r.invocationID, Config: r.config, Number: number, Schedule: in.schedule.state(),
+func (r *run) newStartRecord() *startRecord {
+	in := r.in
+	number := in.Env.Records.NextStart()
+	record := &startRecord{in: in, key: snapshot.StartKey(in.Name, number), value: snapshot.Start{
+		Run: r.invocationID, Config: r.config, Number: number, Schedule: in.Schedule.State(),
 	}}
 	if r.hook != nil {
-		record.value.Hook, record.value.PostStop = new(r.hook.at), in.machine.State() == fsm.TearingDown
+		record.value.Hook, record.value.PostStop = new(r.hook.at), in.Machine.State() == fsm.TearingDown
 	}
 	return record
 }
@@ -37,20 +37,20 @@ func (in *instance) newStartRecord(r *run) *startRecord {
 func (record *startRecord) logIntent(after uint64) error {
 	record.written.Store(true)
 	record.value.After = after
-	return record.in.sup.recorder.journal.Put(record.key, &record.value)
+	return record.in.Env.Records.Put(record.key, &record.value)
 }
 
 // logSpawned records the process that was started. It is called off the loop. After an error a
 // successor finds the process by its environment tags.
 func (record *startRecord) logSpawned(id pidfd.Identity, at time.Duration) error {
-	record.value.Process, record.value.At = snapshotIdentity(id, ""), at
-	return record.in.sup.recorder.journal.Put(record.key, &record.value)
+	record.value.Process, record.value.At = SnapshotIdentity(id, ""), at
+	return record.in.Env.Records.Put(record.key, &record.value)
 }
 
 // startedAt returns when the process was forked, if that is recorded. That may be before the loop's
 // turn began.
 func (record *startRecord) startedAt() time.Duration {
-	now := record.in.sup.loop.Now()
+	now := record.in.Env.Loop.Now()
 	if record.value.At == 0 {
 		return now
 	}
@@ -61,14 +61,13 @@ func (record *startRecord) startedAt() time.Duration {
 // the new state is saved. If the failed start was the last step of a removed instance, its start
 // record is removed first: alone, it would be a start without a definition.
 func (record *startRecord) complete(handle func()) {
-	record.in.lastCompletedStart = record.value.Number
+	record.in.spawns.completed = record.value.Number
 	handle()
 	switch {
 	case !record.written.Load():
-	case record.in.scope.Closed():
-		record.in.sup.recorder.journal.QueueFirst(record.key, nil)
-		record.in.sup.recorder.writeSoon()
+	case record.in.Scope.Closed():
+		record.in.Env.Records.QueueFirst(record.key, nil)
 	default:
-		record.in.sup.recorder.queue(record.key, nil)
+		record.in.Env.Records.Queue(record.key, nil)
 	}
 }

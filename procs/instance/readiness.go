@@ -1,4 +1,4 @@
-package procs
+package instance
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ import (
 
 // A readiness is the wait for a main process to become ready.
 type readiness struct {
-	in          *instance
+	in          *Instance
 	run         *run
 	scope       *loop.Scope
 	due         *loop.Timer  // StartTimeout
@@ -25,9 +25,6 @@ type readiness struct {
 	probe       *probe.Probe // nil without checks
 	checkQueued bool         // the last check waited in the queue and did not begin
 }
-
-// ready reports whether the instance is ready: its dependents may start.
-func (in *instance) ready() bool { return in.machine.State() == fsm.Running }
 
 // stable returns how long the run has been ready, 0 if it never was.
 func (r *run) stable(now time.Duration) time.Duration {
@@ -38,24 +35,25 @@ func (r *run) stable(now time.Duration) time.Duration {
 }
 
 // spawnedMain steps the machine after the start of a main process.
-func (in *instance) spawnedMain(r *run) {
+func (r *run) spawnedMain() {
+	in := r.in
 	ready := r.program.Ready == nil
 	if ready {
-		r.readyAt = in.sup.loop.Now()
+		r.readyAt = in.Env.Loop.Now()
 	}
-	in.apply(in.machine.Spawned(ready, in.conditions()))
+	in.Apply(in.Machine.Spawned(ready, in.Conditions()))
 }
 
 // awaitReady waits for the readiness of the main process until deadline. It replaces a wait under
 // way.
-func (in *instance) awaitReady(deadline time.Duration) {
-	r := in.run
+func (r *run) awaitReady(deadline time.Duration) {
+	in := r.in
 	if r.readiness != nil {
 		r.readiness.scope.Close()
 	}
-	w := &readiness{in: in, run: r, scope: r.mainScope.Child()}
+	w := &readiness{in: in, run: r, scope: r.main.scope.Child()}
 	r.readiness, r.startDeadline = w, deadline
-	w.due = w.scope.After(max(deadline-in.sup.loop.Now(), 0), w.onTimeout)
+	w.due = w.scope.After(max(deadline-in.Env.Loop.Now(), 0), w.onTimeout)
 	switch p := r.program.Ready; {
 	case p == nil: // the definition no longer has a readiness condition
 		w.scope.Post(w.becameReady)
@@ -72,10 +70,10 @@ func (in *instance) awaitReady(deadline time.Duration) {
 		w.awaitLine(p.Line)
 	case p.TCP != "":
 		w.condition = "tcp " + p.TCP
-		w.check(in.sup.host.CheckTCP(p.TCP), nil)
+		w.check(in.Env.Host.CheckTCP(p.TCP), nil)
 	case p.HTTP != "":
 		w.condition = "http " + p.HTTP
-		w.check(in.sup.host.CheckHTTP(p.HTTP))
+		w.check(in.Env.Host.CheckHTTP(p.HTTP))
 	default:
 		w.condition = "exec " + strings.Join(p.Exec, " ")
 		w.check(&execChecker{in, r, p.Exec}, nil)
@@ -90,7 +88,7 @@ func (w *readiness) check(c probe.Checker, err error) {
 	}
 	p := w.run.program.Ready
 	o := probe.Options{Interval: p.Interval, Timeout: p.Timeout, Eager: true, Light: p.Exec == nil}
-	w.probe = w.in.sup.prober.Start(w.scope, c, o, func(result probe.Result) {
+	w.probe = w.in.Env.Prober.Start(w.scope, c, o, func(result probe.Result) {
 		w.checkQueued = result.Waited
 		if result.Outcome == probe.Passed {
 			w.becameReady()
@@ -112,7 +110,7 @@ func (w *readiness) awaitNewline() {
 		return
 	}
 	w.run.readyFD = -1
-	err := w.in.sup.host.AwaitNewline(w.scope, fd, func(err error) {
+	err := w.in.Env.Host.AwaitNewline(w.scope, fd, func(err error) {
 		if err != nil {
 			w.setLastResult(err.Error())
 			return
@@ -132,12 +130,12 @@ func (w *readiness) awaitLine(pattern string) {
 		return
 	}
 	// the first stream with a match closes the scope
-	for _, which := range w.in.collector.LogStreams() {
+	for _, which := range w.in.Output.Collector.LogStreams() {
 		var from *logs.Cursor // nil: nothing of the run was in the log when this superd started
 		if begun, err := logs.ParseCursor(w.run.outputStart[which]); err == nil {
 			from = &begun
 		}
-		w.in.collector.AwaitLine(w.scope, which, expression, from, func(_ string, err error) {
+		w.in.Output.Collector.AwaitLine(w.scope, which, expression, from, func(_ string, err error) {
 			if err != nil {
 				w.setLastResult(err.Error())
 				return
@@ -150,26 +148,11 @@ func (w *readiness) awaitLine(pattern string) {
 // awaitsLine reports whether a program becomes ready by a line of its output.
 func awaitsLine(p *config.Program) bool { return p.Ready != nil && p.Ready.Line != "" }
 
-// saveOutputStart saves where the output of a run begins in its log, then calls saved. The output
-// is written only after that. So a successor finds the line that reports readiness even if this
-// superd was killed after it wrote the line and before it read it. It may be called from any
-// goroutine.
-func (s *Supervisor) saveOutputStart(at logs.RunStart, saved func()) {
-	s.scope.Post(func() {
-		if in := s.registry.byName[at.Instance]; in != nil && in.run != nil && in.run.invocationID == at.Run {
-			in.run.ownNotifyState().outputStart[at.Stream] = at.At.String()
-			in.save()
-		}
-		s.recorder.writeEvents()
-		s.recorder.journal.Flush(func(error) { saved() })
-	})
-}
-
 // setLastResult records why the main process is not ready.
 func (w *readiness) setLastResult(why string) {
 	if w.lastResult != why {
 		w.lastResult = why
-		w.in.sup.subscriptions.changed()
+		w.in.Env.Owner.Changed()
 	}
 }
 
@@ -179,7 +162,7 @@ func (w *readiness) end() {
 	r := w.run
 	r.readiness, r.startDeadline = nil, 0
 	if r.readyFDName != "" {
-		w.in.sup.fds.release(r.readyFDName)
+		w.in.Env.FDs.Release(r.readyFDName)
 		r.readyFDName = ""
 	}
 }
@@ -187,16 +170,16 @@ func (w *readiness) end() {
 // becameReady handles the readiness of the main process.
 func (w *readiness) becameReady() {
 	in, r := w.in, w.run
-	r.readyAt = in.sup.loop.Now()
-	in.sup.log.Info("program ready", "instance", in.name, "pid", r.process.Pid(), "after", words.Round(r.readyAt-r.startedAt))
-	in.apply(in.machine.Ready(r.readyAt - r.startedAt))
+	r.readyAt = in.Env.Loop.Now()
+	in.Env.Log.Info("program ready", "instance", in.Name, "pid", r.main.process.Pid(), "after", words.Round(r.readyAt-r.main.startedAt))
+	in.Apply(in.Machine.Ready(r.readyAt - r.main.startedAt))
 }
 
 // extend extends the start time-out to until, if that is later.
 func (w *readiness) extend(until time.Duration) {
 	if until > w.run.startDeadline {
 		w.run.startDeadline = until
-		w.due.Reset(until - w.in.sup.loop.Now())
+		w.due.Reset(until - w.in.Env.Loop.Now())
 	}
 }
 
@@ -204,7 +187,7 @@ func (w *readiness) extend(until time.Duration) {
 // become ready while no superd ran.
 func (w *readiness) allowOneCheck() {
 	if p := w.run.program.Ready; p != nil {
-		w.extend(w.in.sup.loop.Now() + p.Timeout)
+		w.extend(w.in.Env.Loop.Now() + p.Timeout)
 	}
 }
 
@@ -215,10 +198,10 @@ func (w *readiness) onTimeout() {
 		case w.run.readiness != w || w.due.Active(): // the report came just in time
 		// The machine is slow, not the program
 		case w.checkQueued || w.probe != nil && w.probe.Waits():
-			w.extend(w.in.sup.loop.Now() + w.run.program.StartTimeout)
-			w.in.save()
-		case w.run.startDeadline > w.in.sup.loop.Now(): // a reload has extended it
-			w.due.Reset(w.run.startDeadline - w.in.sup.loop.Now())
+			w.extend(w.in.Env.Loop.Now() + w.run.program.StartTimeout)
+			w.in.Save()
+		case w.run.startDeadline > w.in.Env.Loop.Now(): // a reload has extended it
+			w.due.Reset(w.run.startDeadline - w.in.Env.Loop.Now())
 		default:
 			w.fail()
 		}
@@ -227,10 +210,10 @@ func (w *readiness) onTimeout() {
 
 // fail ends a run that did not become ready in time.
 func (w *readiness) fail() {
-	reason := fmt.Sprintf("not ready after %s: %s", words.Duration(words.Round(w.in.sup.loop.Now()-w.run.startedAt)), w.stage())
-	w.in.sup.log.Warn("program not ready in time", "instance", w.in.name, "pid", w.run.process.Pid(), "reason", reason)
+	reason := fmt.Sprintf("not ready after %s: %s", words.Duration(words.Round(w.in.Env.Loop.Now()-w.run.main.startedAt)), w.stage())
+	w.in.Env.Log.Warn("program not ready in time", "instance", w.in.Name, "pid", w.run.main.process.Pid(), "reason", reason)
 	why := fsm.ReasonStartTimeout.With(reason)
-	w.in.apply(w.in.machine.FailRun(fsm.StartTimeout, why))
+	w.in.Apply(w.in.Machine.FailRun(fsm.StartTimeout, why))
 }
 
 // stage returns what is awaited, and the result of the last check.
@@ -239,16 +222,4 @@ func (w *readiness) stage() string {
 		return w.condition
 	}
 	return w.condition + ": " + w.lastResult
-}
-
-// resumeReadiness continues the wait of a recovered run for its readiness, with the rest of its
-// time, or the monitoring of a ready one.
-func (a *recoveredInstance) resumeReadiness(r *run) {
-	switch a.in.machine.State() {
-	case fsm.Starting:
-		a.in.awaitReady(a.saved.Run.StartDeadline)
-		r.readiness.allowOneCheck()
-	case fsm.Running:
-		a.in.startMonitoring()
-	}
 }

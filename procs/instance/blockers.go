@@ -1,4 +1,4 @@
-package procs
+package instance
 
 import (
 	"fmt"
@@ -15,17 +15,18 @@ const shownHops = 3
 
 // blockedReason returns what blocks the start of the instance. It follows the chain of blockers for
 // at most shownHops links.
-func (in *instance) blockedReason() fsm.Reason {
-	m := &in.machine
-	e := in.node.Blocker()
+func (n *node) blockedReason() fsm.Reason {
+	in := n.in
+	m := &in.Machine
+	e := n.Blocker()
 	switch {
-	case e == nil && in.conflict != nil:
+	case e == nil && in.Membership.Conflict != nil:
 		return fsm.ReasonWaitsForConflict.With(
 			fmt.Sprintf("%s is removed, which conflicts with it and is %s",
-				in.conflict.name, in.conflict.machine.State()))
+				in.Membership.Conflict.Name, in.Membership.Conflict.Machine.State()))
 	case e != nil:
 	case m.RestartPending():
-		return fsm.ReasonWaitsForDependents.With(in.remainingDependents() + " down, then restarts")
+		return fsm.ReasonWaitsForDependents.With(n.remainingDependents() + " down, then restarts")
 	default:
 		return fsm.Reason{Kind: fsm.ReasonAboutToStart}
 	}
@@ -37,46 +38,46 @@ func (in *instance) blockedReason() fsm.Reason {
 		worst, _ := e.Worst()
 		text.WriteString(displayName(e, worst))
 		next := (*edge)(nil)
-		if worst != nil && worst.machine.State() == fsm.Waiting {
-			next = worst.node.Blocker()
+		if worst != nil && worst.Machine.State() == fsm.Waiting {
+			next = worst.Node.Blocker()
 		}
 		if next == nil || hop == shownHops-1 {
-			text.WriteString(", " + in.describeEdge(e, worst))
+			text.WriteString(", " + n.describeEdge(e, worst))
 			break
 		}
 		e = next
 	}
-	if others := in.node.Unsatisfied() - 1; others > 0 {
+	if others := n.Unsatisfied() - 1; others > 0 {
 		fmt.Fprintf(&text, "; and for %d more", others)
 	}
 	return fsm.ReasonWaitsForDependency.With(text.String())
 }
 
 // displayName returns the name of worst or, if that is nil, of the program at the end of e.
-func displayName(e *edge, worst *instance) string {
+func displayName(e *edge, worst *Instance) string {
 	if worst == nil {
 		return e.To().Name()
 	}
-	return worst.name
+	return worst.Name
 }
 
 // describeEdge returns a text about the program at the end of the edge, by its worst instance:
 // "which is starting". worst is nil if the program has no instances.
-func (in *instance) describeEdge(e *edge, worst *instance) string {
+func (n *node) describeEdge(e *edge, worst *Instance) string {
 	if worst == nil {
-		return "which has no instances: " + in.sup.replicas.noneReason(e.To().Name())
+		return "which has no instances: " + n.in.Env.Config.NoneReason(e.To().Name())
 	}
 	return worst.describe()
 }
 
 // describe returns the state of the instance as a clause for the reason of another one: "which
 // failed: exit status 3 after 12ms".
-func (in *instance) describe() string {
-	m := &in.machine
+func (in *Instance) describe() string {
+	m := &in.Machine
 	switch {
-	case in.unkillable != "":
-		return "which can't be stopped: " + in.unkillable
-	case in.quarantine != nil:
+	case in.Unkillable != "":
+		return "which can't be stopped: " + in.Unkillable
+	case in.Quarantine != nil:
 		return "which is " + m.StateReason().String()
 	}
 	switch m.State() {
@@ -108,16 +109,16 @@ func (in *instance) describe() string {
 		}
 		return text + ": " + m.ExitReason().String()
 	case fsm.Running:
-		if in.isOneShot() {
+		if in.IsOneShot() {
 			return "which has not ended yet"
 		}
 		return "which is running"
 	case fsm.Spawning, fsm.Starting:
-		if !in.mustEnd() {
+		if !in.MustEnd() {
 			return "which is starting"
 		}
 	case fsm.TearingDown:
-		if !in.mustEnd() {
+		if !in.MustEnd() {
 			return "which has just ended: " + m.ExitReason().String()
 		}
 	}
@@ -126,50 +127,51 @@ func (in *instance) describe() string {
 		return "which is being stopped by " + m.Desired().By.String()
 	case m.RestartPending():
 		return "which is being restarted " + m.StartReason().OfStart()
-	case in.node.Lost():
+	case in.Node.Lost():
 		return "which must stop, too"
 	}
 	return "which is stopping"
 }
 
 // shownTime returns a time of the loop's clock as a time of day.
-func (in *instance) shownTime(at time.Duration) string {
-	return in.sup.wallAt(at).Format(time.TimeOnly)
+func (in *Instance) shownTime(at time.Duration) string {
+	return in.Env.WallAt(at).Format(time.TimeOnly)
 }
 
-// lostRequirement returns the reason for which the instance must stop, and the reason of the
+// LostRequirement returns the reason for which the instance must stop, and the reason of the
 // restart once the requirement is ready again.
-func (in *instance) lostRequirement() (cause, why fsm.Reason) {
-	e := in.node.Blocker()
+func (n *node) LostRequirement() (cause, why fsm.Reason) {
+	e := n.Blocker()
 	worst, _ := e.Worst()
 	name := displayName(e, worst)
-	return fsm.ReasonDependencyLost.With(name + ", " + in.describeEdge(e, worst)),
+	return fsm.ReasonDependencyLost.With(name + ", " + n.describeEdge(e, worst)),
 		fsm.ReasonDependencyBack.With(name + " is ready again")
 }
 
 // remainingDependents names one dependent that must be down before the instance, and counts the
 // others: "web and 3 more are".
-func (in *instance) remainingDependents() string {
-	switch one, others, ok := in.node.LastDependent(); {
+func (n *node) remainingDependents() string {
+	switch one, others, ok := n.LastDependent(); {
 	case ok && others > 0:
-		return fmt.Sprintf("%s and %d more are", one.name, others)
+		return fmt.Sprintf("%s and %d more are", one.Name, others)
 	case ok:
-		return one.name + " is"
+		return one.Name + " is"
 	}
 	return "others are"
 }
 
-// waitsFor returns one line for each program that blocks the start of the instance. The line
+// WaitsFor returns one line for each program that blocks the start of the instance. The line
 // follows the chain of blockers to its end.
-func (in *instance) waitsFor() []string {
+func (n *node) WaitsFor() []string {
+	in := n.in
 	const shown, ends = 5, 6
-	m := &in.machine
+	m := &in.Machine
 	if m.State() != fsm.Waiting {
 		return nil
 	}
 	var lines []string
 	omitted := 0
-	for _, first := range in.node.Edges() {
+	for _, first := range n.Edges() {
 		if first.Satisfied() {
 			continue
 		}
@@ -178,21 +180,21 @@ func (in *instance) waitsFor() []string {
 			continue
 		}
 		var path []string
-		visited := map[*deps.Program[*instance]]bool{}
+		visited := map[*deps.Program[*Instance]]bool{}
 		last, by := in, first
 		for e := first; e != nil && !visited[e.To()]; {
 			visited[e.To()] = true
 			last, _ = e.Worst()
 			by = e
 			path = append(path, displayName(e, last))
-			if e = nil; last != nil && last.machine.State() == fsm.Waiting {
-				e = last.node.Blocker()
+			if e = nil; last != nil && last.Machine.State() == fsm.Waiting {
+				e = last.Node.Blocker()
 			}
 		}
 		if cut := len(path) - 2*ends; cut > 1 {
 			path = append(append(path[:ends:ends], fmt.Sprintf("… %d more …", cut)), path[len(path)-ends:]...)
 		}
-		lines = append(lines, strings.Join(path, ", which waits for ")+", "+in.describeEdge(by, last))
+		lines = append(lines, strings.Join(path, ", which waits for ")+", "+n.describeEdge(by, last))
 	}
 	if omitted > 0 {
 		lines = append(lines, fmt.Sprintf("%d more", omitted))

@@ -1,4 +1,4 @@
-package procs
+package instance
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ import (
 // A hookRun runs the hooks of one key in order, as processes of the instance's tree. Their output
 // is captured as that of the program.
 type hookRun struct {
-	in       *instance
+	in       *Instance
 	run      *run
 	key      string // pre_start or post_stop
 	commands [][]string
@@ -44,8 +44,8 @@ var errHookStopped = errors.New("cancelled")
 
 // newHooks returns a run of hooks, which next begins. done is called on the loop, not before next
 // has returned, with the error of the first hook that fails. No further hook runs then.
-func (in *instance) newHooks(r *run, key string, commands [][]string, done func(error)) *hookRun {
-	r.hook = &hookRun{in: in, run: r, key: key, commands: commands, timeout: r.program.StartTimeout, done: done}
+func (r *run) newHooks(key string, commands [][]string, done func(error)) *hookRun {
+	r.hook = &hookRun{in: r.in, run: r, key: key, commands: commands, timeout: r.program.StartTimeout, done: done}
 	return r.hook
 }
 
@@ -59,7 +59,7 @@ func (h *hookRun) snapshot() *snapshot.Hook {
 		v.Failed = h.failed.Error()
 	}
 	if h.process != nil {
-		v.Process = snapshotIdentity(h.id, h.fdName)
+		v.Process = SnapshotIdentity(h.id, h.fdName)
 	}
 	return v
 }
@@ -89,22 +89,22 @@ func (h *hookRun) from(at int) *hookRun {
 // next starts the current hook.
 func (h *hookRun) next() {
 	h.scope = h.run.scope.Child()
-	h.due = h.in.sup.loop.Now() + h.timeout
+	h.due = h.in.Env.Loop.Now() + h.timeout
 	h.timer = h.scope.After(h.timeout, h.timedOut)
 	program := *h.run.program
 	program.Command = h.commands[h.at]
-	record := h.in.newStartRecord(h.run)
-	h.pending = h.in.sup.host.Spawn(h.in.spawnSpec(h.run, &program, record), func(child host.Child, err error) {
+	record := h.run.newStartRecord()
+	h.pending = h.in.Env.Host.Spawn(h.run.spawnSpec(&program, record), func(child host.Child, err error) {
 		record.complete(func() { h.result(record, child, err) })
 	})
-	h.in.save()
+	h.in.Save()
 }
 
 // result handles the result of the spawn.
 func (h *hookRun) result(record *startRecord, child host.Child, err error) {
 	h.pending = nil
 	h.in.clearUnkillable()
-	h.in.attach(record, child)
+	h.in.Output.attach(record, child)
 	if isKilled(err) && h.stopped && h.failed == nil {
 		h.end(errHookStopped)
 		return
@@ -113,17 +113,17 @@ func (h *hookRun) result(record *startRecord, child host.Child, err error) {
 		h.end(fmt.Errorf("%s: %w", h.name(), err))
 		return
 	}
-	h.watch(child.Process, child.ID, h.in.sup.fds.storeProcess(child.Process))
-	h.in.sup.log.Debug("hook started", "instance", h.in.name, "hook", h.key, "pid", h.process.Pid())
+	h.watch(child.Process, child.ID, h.in.Env.FDs.StoreProcess(child.Process))
+	h.in.Env.Log.Debug("hook started", "instance", h.in.Name, "hook", h.key, "pid", h.process.Pid())
 	switch {
 	case h.killWhenStarted:
 		h.kill()
 	case h.stopped:
 		h.signalStop()
 	default: // the time in the start queue does not count for the hook
-		h.due = h.in.sup.loop.Now() + h.timeout
+		h.due = h.in.Env.Loop.Now() + h.timeout
 		h.timer.Reset(h.timeout)
-		h.in.save()
+		h.in.Save()
 	}
 }
 
@@ -132,15 +132,15 @@ func (h *hookRun) result(record *startRecord, child host.Child, err error) {
 func (h *hookRun) watch(process host.Process, id pidfd.Identity, storedName string) {
 	h.run.hadProcess = true
 	h.process, h.id, h.fdName = process, id, storedName
-	h.in.sup.reaper.watchChild(h.scope, h.process, storedName, h.reap)
+	h.in.Env.Reaper.WatchChild(h.scope, h.process, storedName, h.reap)
 }
 
 func (h *hookRun) reap() {
-	exit, ended := h.in.sup.reaper.waitStatus(h.process)
+	exit, ended := h.in.Env.Reaper.WaitStatus(h.process)
 	if !ended || h.process == nil {
 		return
 	}
-	h.in.sup.reaper.acknowledge(h.id)
+	h.in.Env.Reaper.Acknowledge(h.id)
 	h.in.clearUnkillable()
 	switch {
 	case h.failed != nil:
@@ -185,7 +185,7 @@ func (h *hookRun) timedOut() {
 		return
 	}
 	if h.process != nil && h.process.Ended() {
-		h.timer.Reset(exitStatusTimeout) // its exit status is not known yet
+		h.timer.Reset(ExitStatusTimeout) // its exit status is not known yet
 		return
 	}
 	if h.pending != nil {
@@ -199,8 +199,8 @@ func (h *hookRun) timedOut() {
 // kill ends the current hook at once.
 func (h *hookRun) kill() {
 	h.killWhenStarted = true
-	h.due = h.in.sup.loop.Now()
-	h.in.save()
+	h.due = h.in.Env.Loop.Now()
+	h.in.Save()
 	h.killDue.Stop()
 	h.killDue = h.scope.After(host.KillPause, h.reportUnkillable)
 	if h.process == nil {
@@ -208,7 +208,7 @@ func (h *hookRun) kill() {
 		return
 	}
 	if err := h.process.SignalGroup(unix.SIGKILL); err != nil && !errors.Is(err, pidfd.ErrGone) {
-		h.in.sup.log.Error("hook not killed", "instance", h.in.name, "hook", h.key, "pid", h.process.Pid(), "error", err)
+		h.in.Env.Log.Error("hook not killed", "instance", h.in.Name, "hook", h.key, "pid", h.process.Pid(), "error", err)
 	}
 }
 
@@ -216,7 +216,7 @@ func (h *hookRun) kill() {
 func (h *hookRun) reportUnkillable() {
 	if h.process == nil {
 		if !h.cancel() { // the child may not have been scheduled at the first attempt
-			h.in.markUnkillable(h.name() + ": " + h.in.sup.describeHungStart(h.pending))
+			h.in.markUnkillable(h.name() + ": " + h.in.Env.describeHungStart(h.pending))
 		}
 		return
 	}
@@ -239,22 +239,22 @@ func (h *hookRun) stop() {
 func (h *hookRun) signalStop() {
 	for _, sig := range []syscall.Signal{h.run.program.StopSignal, unix.SIGCONT} {
 		if err := h.process.SignalGroup(sig); err != nil && !errors.Is(err, pidfd.ErrGone) {
-			h.in.sup.log.Error("hook not signalled", "instance", h.in.name, "hook", h.key, "pid", h.process.Pid(), "error", err)
+			h.in.Env.Log.Error("hook not signalled", "instance", h.in.Name, "hook", h.key, "pid", h.process.Pid(), "error", err)
 		}
 	}
 	timeout := h.run.program.StopTimeout
-	if h.in.sup.shutdown.hurry {
+	if h.in.Env.Owner.Phase().Hurry {
 		timeout = 0
 	}
-	h.due = min(h.due, h.in.sup.loop.Now()+timeout)
+	h.due = min(h.due, h.in.Env.Loop.Now()+timeout)
 	h.scope.After(timeout, h.kill)
-	h.in.save()
+	h.in.Save()
 }
 
 // cancel cancels a hook that has not started, and reports whether it did. If it is too late, the
 // host kills the child before it executes the hook, and the result follows.
 func (h *hookRun) cancel() bool {
-	if h.pending == nil || !h.in.cancelPending(h.pending, h.name()+": ") {
+	if h.pending == nil || !h.run.cancelPending(h.pending, h.name()+": ") {
 		return false
 	}
 	err := h.failed

@@ -1,4 +1,4 @@
-package procs
+package instance
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ import (
 
 // A monitor runs the health checks and the watchdog of a main process that is ready.
 type monitor struct {
-	in    *instance
+	in    *Instance
 	run   *run
 	scope *loop.Scope
 
@@ -29,18 +29,17 @@ type monitor struct {
 
 // startMonitoring starts the health checks and the watchdog of a main process that is ready. If it
 // is monitored already, monitoring starts again by the current definition.
-func (in *instance) startMonitoring() {
-	r := in.run
+func (r *run) startMonitoring() {
 	p := r.program
 	var before *monitor
 	if r.monitor != nil {
 		before = r.monitor
 		before.end()
 	}
-	if p.Health == nil && in.watchdogPeriod() == 0 {
+	if p.Health == nil && r.watchdogInterval() == 0 {
 		return
 	}
-	m := &monitor{in: in, run: r, scope: r.mainScope.Child()}
+	m := &monitor{in: r.in, run: r, scope: r.main.scope.Child()}
 	r.monitor = m
 	if p.Health != nil {
 		m.startChecks(p.Health, before)
@@ -61,15 +60,15 @@ func (m *monitor) startChecks(h *config.Health, before *monitor) {
 	var err error
 	switch {
 	case h.TCP != "":
-		m.what, c = "tcp "+h.TCP, in.sup.host.CheckTCP(h.TCP)
+		m.what, c = "tcp "+h.TCP, in.Env.Host.CheckTCP(h.TCP)
 	case h.HTTP != "":
 		m.what = "http " + h.HTTP
-		c, err = in.sup.host.CheckHTTP(h.HTTP)
+		c, err = in.Env.Host.CheckHTTP(h.HTTP)
 	default:
 		m.what, c = "exec "+strings.Join(h.Exec, " "), &execChecker{in, m.run, h.Exec}
 	}
 	if err != nil { // config has validated it
-		in.sup.log.Error("health not checked", "instance", in.name, "error", err)
+		in.Env.Log.Error("health not checked", "instance", in.Name, "error", err)
 		return
 	}
 	switch {
@@ -80,7 +79,7 @@ func (m *monitor) startChecks(h *config.Health, before *monitor) {
 		m.restore(m.run.savedHealth)
 	}
 	m.run.savedHealth = nil
-	m.probe = in.sup.prober.Start(m.scope, c, probe.Options{Interval: h.Interval, Timeout: h.Timeout, Light: h.Exec == nil}, m.onResult)
+	m.probe = in.Env.Prober.Start(m.scope, c, probe.Options{Interval: h.Interval, Timeout: h.Timeout, Light: h.Exec == nil}, m.onResult)
 }
 
 // snapshot returns the snapshot of the health; nil while nothing is known.
@@ -114,7 +113,7 @@ func (m *monitor) onResult(result probe.Result) {
 		m.applyResult(result)
 		return
 	}
-	if m.run.mainEnded() {
+	if m.run.main.ended() {
 		return // a message that is not read yet may name another main process
 	}
 	m.run.whenNotifyDrained(func() {
@@ -129,7 +128,7 @@ func (m *monitor) onResult(result probe.Result) {
 // checks begun during a reload.
 func (m *monitor) applyResult(result probe.Result) {
 	in := m.in
-	if m.run.mainEnded() || m.run.reloadTimer != nil || m.run.ownStopTimer != nil || m.run.reloadedAt != 0 && result.At <= m.run.reloadedAt {
+	if m.run.main.ended() || m.run.reloadTimer != nil || m.run.ownStopTimer != nil || m.run.reloadedAt != 0 && result.At <= m.run.reloadedAt {
 		return
 	}
 	before := m.health.FailuresInRow()
@@ -138,13 +137,13 @@ func (m *monitor) applyResult(result probe.Result) {
 		m.recordHealth()
 	}
 	if m.health.FailuresInRow() != before || changed {
-		in.save()
-		in.sup.subscriptions.changed()
+		in.Save()
+		in.Env.Owner.Changed()
 	}
 	healthy, known := m.health.Healthy()
 	if result.Outcome == probe.Failed && known && !healthy && m.run.program.Health.Action == config.HealthRestart {
 		reason := fsm.ReasonUnhealthy.With(m.unhealthyReason())
-		in.apply(in.machine.FailRun(fsm.HealthFailed, reason))
+		in.Apply(in.Machine.FailRun(fsm.HealthFailed, reason))
 	}
 }
 
@@ -153,12 +152,12 @@ func (m *monitor) recordHealth() {
 	in := m.in
 	e, why := eventlog.Event{Kind: eventlog.Health, State: eventlog.Healthy}, fsm.ReasonHealthy.With(m.what)
 	if *m.healthy() {
-		in.sup.log.Info("program healthy", "instance", in.name, "check", m.what)
+		in.Env.Log.Info("program healthy", "instance", in.Name, "check", m.what)
 	} else {
 		e.State, why = eventlog.Unhealthy, fsm.ReasonUnhealthy.With(m.unhealthyReason())
-		in.sup.log.Warn("program unhealthy", "instance", in.name, "reason", m.unhealthyReason())
+		in.Env.Log.Warn("program unhealthy", "instance", in.Name, "reason", m.unhealthyReason())
 	}
-	in.record(because(e, why))
+	in.Record(Because(e, why))
 }
 
 // unhealthyReason returns why the program is unhealthy.
@@ -170,18 +169,18 @@ func (m *monitor) unhealthyReason() string {
 	return text
 }
 
-// watchdogPeriod returns the interval in which the program must send a watchdog message; 0: none is
-// required.
-func (in *instance) watchdogPeriod() time.Duration {
-	if p := in.run.watchdogPeriod; p != 0 && in.run.program.Watchdog != 0 {
+// watchdogInterval returns the interval in which the program must send a watchdog message; 0: none
+// is required.
+func (r *run) watchdogInterval() time.Duration {
+	if p := r.watchdogPeriod; p != 0 && r.program.Watchdog != 0 {
 		return p
 	}
-	return in.run.program.Watchdog
+	return r.program.Watchdog
 }
 
 // watchdogPing restarts the watchdog's period.
 func (m *monitor) watchdogPing() {
-	period := m.in.watchdogPeriod()
+	period := m.run.watchdogInterval()
 	switch {
 	case period == 0 || m.run.ownStopTimer != nil:
 		m.watchdog.Stop()
@@ -199,18 +198,18 @@ func (m *monitor) watchdogTimeout() {
 		// The message came just in time
 		case m.run.monitor != m || m.watchdog.Active() || m.run.ownStopTimer != nil:
 			return
-		case m.run.mainEnded(): // a message may name another main process
+		case m.run.main.ended(): // a message may name another main process
 			m.watchdogPing()
 			return
 		}
-		m.watchdogFired(fmt.Sprintf("watchdog: no WATCHDOG=1 for %s", words.Duration(m.in.watchdogPeriod())))
+		m.watchdogFired(fmt.Sprintf("watchdog: no WATCHDOG=1 for %s", words.Duration(m.run.watchdogInterval())))
 	})
 }
 
 // watchdogFired fails the run because of the watchdog.
 func (m *monitor) watchdogFired(reason string) {
 	in := m.in
-	in.sup.log.Warn("watchdog", "instance", in.name, "pid", m.run.process.Pid(), "reason", reason)
+	in.Env.Log.Warn("watchdog", "instance", in.Name, "pid", m.run.main.process.Pid(), "reason", reason)
 	why := fsm.ReasonWatchdogTimeout.With(reason)
-	in.apply(in.machine.FailRun(fsm.WatchdogTimeout, why))
+	in.Apply(in.Machine.FailRun(fsm.WatchdogTimeout, why))
 }

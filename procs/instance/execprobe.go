@@ -1,4 +1,4 @@
-package procs
+package instance
 
 import (
 	"errors"
@@ -20,7 +20,7 @@ import (
 // An execProbe runs the exec checks of an instance, one at a time. It has a process tree of its
 // own, so that a check can be killed with all its processes while the program runs.
 type execProbe struct {
-	in         *instance
+	in         *Instance
 	tree       host.Tree
 	recorded   bool       // the journal has the path of tree, or could not be written
 	check      *execCheck // check under way; nil without one
@@ -44,18 +44,18 @@ type execCheck struct {
 
 // probes returns the instance's execProbe and creates it on first use. place is the path of the
 // tree that an earlier superd created; empty: none.
-func (in *instance) probes(place string) *execProbe {
+func (in *Instance) probes(place string) *execProbe {
 	if in.execProbe == nil {
-		in.execProbe = &execProbe{in: in, tree: in.sup.host.NewTree(in.name+host.ProbeSuffix, place), recorded: place != ""}
+		in.execProbe = &execProbe{in: in, tree: in.Env.Host.NewTree(in.Name+host.ProbeSuffix, place), recorded: place != ""}
 		if place == "" {
-			in.save()
+			in.Save()
 		}
 	}
 	return in.execProbe
 }
 
 // probing reports whether a process of a check may live.
-func (in *instance) probing() bool { return in.execProbe != nil && in.execProbe.busy() }
+func (in *Instance) probing() bool { return in.execProbe != nil && in.execProbe.busy() }
 
 func (s *execProbe) busy() bool { return s.check != nil || s.cleaningUp }
 
@@ -80,7 +80,7 @@ func (s *execProbe) runWaiting() {
 
 // An execChecker is the [probe.Checker] of a command.
 type execChecker struct {
-	in      *instance
+	in      *Instance
 	run     *run
 	command []string
 }
@@ -93,10 +93,10 @@ func (c *execChecker) Check(done func(error)) (stop func() (begun bool)) {
 		s.check = k
 		switch {
 		case k.stopped:
-			c.in.scope.Post(func() { k.end(errCheckStopped) })
+			c.in.Scope.Post(func() { k.end(ErrCheckStopped) })
 		case s.hangsIn != "":
 			err := fmt.Errorf("the previous check still hangs in %s; %s", s.hangsIn, host.HangHint)
-			c.in.scope.Post(func() { k.end(err) })
+			c.in.Scope.Post(func() { k.end(err) })
 		default:
 			k.begin(c)
 		}
@@ -104,7 +104,7 @@ func (c *execChecker) Check(done func(error)) (stop func() (begun bool)) {
 	return k.stop
 }
 
-var errCheckStopped = errors.New("stopped")
+var ErrCheckStopped = errors.New("stopped")
 
 // begin starts the check once the journal has the path of the tree, by which a successor finds
 // leftover processes of the check.
@@ -115,7 +115,7 @@ func (k *execCheck) begin(c *execChecker) {
 		return
 	}
 	k.unrecorded = true
-	c.in.sup.recorder.afterSaving(func(error) {
+	c.in.Env.Records.AfterSaving(func(error) {
 		s.recorded = true
 		if k.unrecorded {
 			k.unrecorded = false
@@ -129,11 +129,11 @@ func (k *execCheck) spawn(c *execChecker) {
 	program := c.run.program.Clone()
 	program.Command = c.command
 	program.Log.Format = config.LogDirect
-	spec := c.in.spawnSpec(c.run, program, nil)
+	spec := c.run.spawnSpec(program, nil)
 	spec.Tree = k.probe.tree
-	spec.Outputs = []host.Outlet{{ReadFD: -1, Direct: func(uint32) (int, error) { return c.in.sup.host.Nowhere() }}}
+	spec.Outputs = []host.Outlet{{ReadFD: -1, Direct: func(uint32) (int, error) { return c.in.Env.Host.Nowhere() }}}
 	spec.Own.Set("SUPERD_PROBE", "1")
-	k.pending = c.in.sup.host.Spawn(spec, k.spawned)
+	k.pending = c.in.Env.Host.Spawn(spec, k.spawned)
 }
 
 // spawned handles the result of the spawn.
@@ -148,8 +148,8 @@ func (k *execCheck) spawned(child host.Child, err error) {
 		k.end(err)
 		return
 	}
-	k.process, k.scope = child.Process, in.scope.Child()
-	k.watched = in.sup.reaper.watchChild(k.scope, k.process, "", k.reap)
+	k.process, k.scope = child.Process, in.Scope.Child()
+	k.watched = in.Env.Reaper.WatchChild(k.scope, k.process, "", k.reap)
 	if k.stopped {
 		k.kill()
 	}
@@ -163,7 +163,7 @@ func (k *execCheck) stop() (begun bool) {
 	k.stopped = true
 	if k.unrecorded {
 		k.unrecorded, k.probe.check = false, nil
-		k.probe.in.scope.Post(func() { k.done(errCheckStopped) })
+		k.probe.in.Scope.Post(func() { k.done(ErrCheckStopped) })
 		k.probe.runWaiting()
 		return false
 	}
@@ -186,9 +186,9 @@ func (k *execCheck) cancel() {
 		return
 	}
 	s := k.probe
-	s.in.scope.After(host.KillPause, func() {
+	s.in.Scope.After(host.KillPause, func() {
 		if k.pending != nil && !k.canceled() {
-			s.markUnkillable("check: " + s.in.sup.describeHungStart(k.pending))
+			s.markUnkillable("check: " + s.in.Env.describeHungStart(k.pending))
 		}
 	})
 }
@@ -198,7 +198,7 @@ func (k *execCheck) canceled() bool {
 	s, stage := k.probe, k.pending.Stage()
 	back := func() {
 		s.hangsIn = ""
-		k.done(errCheckStopped)
+		k.done(ErrCheckStopped)
 	}
 	if !k.pending.Cancel(back) {
 		return false
@@ -212,10 +212,10 @@ func (k *execCheck) canceled() bool {
 func (k *execCheck) kill() {
 	in := k.probe.in
 	if err := k.process.SignalGroup(unix.SIGKILL); err != nil && !errors.Is(err, pidfd.ErrGone) {
-		in.sup.log.Error("check not killed", "instance", in.name, "pid", k.process.Pid(), "error", err)
+		in.Env.Log.Error("check not killed", "instance", in.Name, "pid", k.process.Pid(), "error", err)
 	}
 	if err := k.probe.tree.Kill(); err != nil {
-		in.sup.log.Error("process tree of a check not killed", "instance", in.name, "error", err)
+		in.Env.Log.Error("process tree of a check not killed", "instance", in.Name, "error", err)
 	}
 	pid := k.process.Pid()
 	k.scope.After(host.KillPause, func() { k.probe.reportUnkillable(pid) })
@@ -228,10 +228,10 @@ func (k *execCheck) reap() {
 	}
 	if k.watched { // the number of its process group is not reused before it is reaped
 		if err := k.process.SignalGroup(unix.SIGKILL); err != nil && !errors.Is(err, pidfd.ErrGone) {
-			k.probe.in.sup.log.Debug("process group of a check not killed", "instance", k.probe.in.name, "error", err)
+			k.probe.in.Env.Log.Debug("process group of a check not killed", "instance", k.probe.in.Name, "error", err)
 		}
 	}
-	exit, ended := k.probe.in.sup.reaper.waitStatus(k.process)
+	exit, ended := k.probe.in.Env.Reaper.WaitStatus(k.process)
 	if !ended {
 		return
 	}
@@ -257,7 +257,7 @@ func (k *execCheck) end(err error) {
 func (s *execProbe) cleanUp(f func()) {
 	in := s.in
 	s.cleaningUp = true
-	scope := in.scope.Child()
+	scope := in.Scope.Child()
 	living := map[int]bool{}
 	var round *loop.Scope
 	finish := func() {
@@ -285,7 +285,7 @@ func (s *execProbe) cleanUp(f func()) {
 			return
 		}
 		if err := s.tree.Kill(); err != nil {
-			in.sup.log.Error("process tree of a check not killed", "instance", in.name, "error", err)
+			in.Env.Log.Error("process tree of a check not killed", "instance", in.Name, "error", err)
 		}
 		round = scope.Child()
 		rescan := func() {
@@ -297,7 +297,7 @@ func (s *execProbe) cleanUp(f func()) {
 			living[pid] = true
 			round.Defer(func() { m.Process.Close() })
 			if err := m.Process.Signal(unix.SIGKILL); err != nil && !errors.Is(err, pidfd.ErrGone) {
-				in.sup.log.Error("signal not sent", "instance", in.name, "pid", pid, "signal", "SIGKILL", "error", err)
+				in.Env.Log.Error("signal not sent", "instance", in.Name, "pid", pid, "signal", "SIGKILL", "error", err)
 			}
 			var watch *loop.Watch
 			watch, err := round.OnReadable(m.Process.FD(), func() {
@@ -308,7 +308,7 @@ func (s *execProbe) cleanUp(f func()) {
 				}
 			})
 			if err != nil {
-				round.After(unwatchedPause, rescan)
+				round.After(host.UnwatchedPause, rescan)
 			}
 		}
 	}
@@ -323,7 +323,7 @@ func (s *execProbe) reportUnkillable(pids ...int) {
 	var text []string
 	for _, pid := range pids {
 		text = append(text, fmt.Sprintf("process %d of a check survives SIGKILL: state %s",
-			pid, in.sup.host.WaitsIn(pid).Text))
+			pid, in.Env.Host.WaitsIn(pid).Text))
 	}
 	if len(text) > 0 {
 		s.markUnkillable(strings.Join(text, "; "))
@@ -334,15 +334,15 @@ func (s *execProbe) reportUnkillable(pids ...int) {
 func (s *execProbe) markUnkillable(why string) {
 	in := s.in
 	in.ownProblems().probeUnkillable = why
-	in.sup.log.Error("check is unkillable", "instance", in.name, "reason", in.probeUnkillable)
-	if r := in.run; r != nil && r.teardown == nil && in.machine.State() == fsm.TearingDown {
+	in.Env.Log.Error("check is unkillable", "instance", in.Name, "reason", in.probeUnkillable)
+	if r := in.run; r != nil && r.teardown == nil && in.Machine.State() == fsm.TearingDown {
 		in.markUnkillable(in.probeUnkillable) // the end of the run waits for it
 	}
 }
 
 // clearProbeUnkillable clears the record of an unkillable check.
-func (in *instance) clearProbeUnkillable() {
-	if in.probeUnkillable != "" && in.unkillable == in.probeUnkillable {
+func (in *Instance) clearProbeUnkillable() {
+	if in.probeUnkillable != "" && in.Unkillable == in.probeUnkillable {
 		in.clearUnkillable()
 	}
 	if in.probeUnkillable != "" {

@@ -1,4 +1,4 @@
-package procs
+package instance
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -26,17 +25,11 @@ import (
 const maxExtension = 10
 
 // notifySocketPath returns the path of the notify socket of a run; empty if the program has none.
-func (in *instance) notifySocketPath(p *config.Program) string {
+func (in *Instance) notifySocketPath(p *config.Program) string {
 	if p.Watchdog == 0 && (p.Ready == nil || !p.Ready.Notify) {
 		return ""
 	}
-	return in.socketPath()
-}
-
-// socketPath returns the path that the instance's notify socket has, if there is one.
-func (in *instance) socketPath() string {
-	options := &in.sup.options
-	return filepath.Join(options.Paths.NotifyDir, socketName(options.NotifyKey, in.name))
+	return in.Env.notifySocket(in.Name)
 }
 
 // socketName returns the name of an instance's notify socket. Any process that knows the name can
@@ -50,7 +43,7 @@ func socketName(key []byte, instance string) string {
 
 // addNotify adds the notify socket, the ready descriptor and their variables to the specification
 // of a start.
-func (in *instance) addNotify(spec *host.SpawnSpec, p *config.Program, record *startRecord) {
+func (in *Instance) addNotify(spec *host.SpawnSpec, p *config.Program, record *startRecord) {
 	if p.Ready != nil {
 		spec.ReadyFD = p.Ready.FD
 	}
@@ -61,10 +54,10 @@ func (in *instance) addNotify(spec *host.SpawnSpec, p *config.Program, record *s
 		spec.Own.Set("WATCHDOG_USEC", strconv.FormatInt(p.Watchdog.Microseconds(), 10))
 	}
 	if spec.NotifySocket != "" {
-		record.value.Notify = in.sup.fds.reserve(false)
+		record.value.Notify = in.Env.FDs.Reserve(false)
 	}
 	if spec.ReadyFD != 0 {
-		record.value.Ready = in.sup.fds.reserve(false)
+		record.value.Ready = in.Env.FDs.Reserve(false)
 	}
 }
 
@@ -77,7 +70,7 @@ func (record *startRecord) storeFDs(notify, ready int, outputs []int) {
 	}
 	for i, name := range names {
 		if name != "" && fds[i] >= 0 {
-			record.in.sup.fds.keeper.Store(name, fds[i])
+			record.in.Env.FDs.Store(name, fds[i])
 		}
 	}
 	record.stored = true
@@ -141,32 +134,34 @@ func (r *run) restoreNotify(v *snapshot.Run, notify, ready string) {
 
 // restoreAnnouncements resumes the reload and the stop that the program has announced. It follows
 // restoreNotify when the main process is set.
-func (in *instance) restoreAnnouncements(r *run, v *snapshot.Run) {
-	if in.machine.State() != fsm.Running {
+func (r *run) restoreAnnouncements(v *snapshot.Run) {
+	in := r.in
+	if in.Machine.State() != fsm.Running {
 		return
 	}
 	if v.Reloading != nil {
-		in.beginProgramReload(r, *v.Reloading)
+		r.beginProgramReload(*v.Reloading)
 	}
 	if v.Leaving != nil {
-		in.beginOwnStop(r, *v.Leaving)
+		r.beginOwnStop(*v.Leaving)
 	}
 }
 
 // listen handles the notifications that the run's processes send to the socket fd.
-func (in *instance) listen(r *run, fd int) {
-	listener, err := in.sup.host.Listen(&r.mainScope, fd, notify.Handler{
-		Accept: func(s notify.Sender) bool { return r.process.Pid() == s.Pid || in.tree.Has(s.Pid) },
+func (r *run) listen(fd int) {
+	in := r.in
+	listener, err := in.Env.Host.Listen(&r.main.scope, fd, notify.Handler{
+		Accept: func(s notify.Sender) bool { return r.main.process.Pid() == s.Pid || in.Tree.Has(s.Pid) },
 		Message: func(_ notify.Sender, m notify.Message) (mustSave bool) {
-			return in.onNotify(r, m)
+			return r.onNotify(m)
 		},
-		WhenRecorded: in.sup.recorder.afterTurn,
+		WhenRecorded: in.Env.Records.AfterTurn,
 		Refused: func(_ notify.Sender, err error) {
-			in.sup.log.Warn("notification refused", "instance", in.name, "error", err)
+			in.Env.Log.Warn("notification refused", "instance", in.Name, "error", err)
 		},
 	})
 	if err != nil {
-		in.sup.log.Error("notifications not received", "instance", in.name, "error", err)
+		in.Env.Log.Error("notifications not received", "instance", in.Name, "error", err)
 		return
 	}
 	r.ownNotifyState().listener = listener
@@ -181,89 +176,92 @@ func (r *run) whenNotifyDrained(f func()) {
 	r.listener.WhenTaken(f)
 }
 
-// notifyDrainLimit bounds how long the exit of a main process is delayed while earlier
+// NotifyDrainLimit bounds how long the exit of a main process is delayed while earlier
 // notifications can't be read.
-const notifyDrainLimit = 2 * time.Second
+const NotifyDrainLimit = 2 * time.Second
 
-// drainNotifyBeforeReap reports whether all notifications sent before the exit of the main process
+// drainNotify reports whether all notifications sent before the exit of the main process
 // are read: one of them may name another main process. If not, reap is called later.
-func (in *instance) drainNotifyBeforeReap(r *run, process host.Process) bool {
-	if r.notifyDrain != drainNotStarted {
-		return r.notifyDrain == drainDone
+func (m *mainProcess) drainNotify(process host.Process) bool {
+	r := m.run
+	in := r.in
+	if m.drain != drainNotStarted {
+		return m.drain == drainDone
 	}
-	r.notifyDrain = drainStarted
+	m.drain = drainStarted
 	synchronous := true
 	var limit *loop.Timer
 	finish := func() {
-		if r.process != process || r.notifyDrain == drainDone {
+		if m.process != process || m.drain == drainDone {
 			return
 		}
-		r.notifyDrain = drainDone
+		m.drain = drainDone
 		if synchronous {
 			return
 		}
 		limit.Stop()
-		in.reap(r, process)
-		in.sup.reaper.schedule() // the reaping of orphans may have stopped at this zombie
-		if r.process == process {
+		m.reap(process)
+		in.Env.Reaper.Schedule() // the reaping of orphans may have stopped at this zombie
+		if m.process == process {
 			// A tracer still has it
-			r.pidfdScope.Every(unwatchedPause, func() { in.reap(r, process) })
+			m.pidfdScope.Every(host.UnwatchedPause, func() { m.reap(process) })
 		}
 	}
 	r.whenNotifyDrained(finish)
-	if synchronous = false; r.notifyDrain == drainStarted && r.process == process {
-		r.mainWatch.Stop() // it would call reap in each turn
-		limit = r.mainScope.After(notifyDrainLimit, finish)
+	if synchronous = false; m.drain == drainStarted && m.process == process {
+		m.watch.Stop() // it would call reap in each turn
+		limit = m.scope.After(NotifyDrainLimit, finish)
 	}
-	return r.notifyDrain == drainDone && r.process == process
+	return m.drain == drainDone && m.process == process
 }
 
 // onNotify applies a message. mustSave reports that the message must not be dropped before its
 // effects are saved, even if it has none in the current state: the journal may describe an earlier
 // state.
-func (in *instance) onNotify(r *run, m notify.Message) (mustSave bool) {
-	now := in.sup.loop.Now()
+func (r *run) onNotify(m notify.Message) (mustSave bool) {
+	in := r.in
+	now := in.Env.Loop.Now()
 	mustSave = m.Ready && r.readyAt == 0 || m.Reloading || m.Stopping || m.WatchdogTrigger
 	if m.MainPID != 0 {
-		in.changeMain(r, m.MainPID)
+		r.main.change(m.MainPID)
 		mustSave = true
 	}
 	if m.HasStatus && m.Status != r.statusText {
 		r.ownNotifyState().statusText = m.Status
-		in.save()
-		in.sup.subscriptions.changed()
+		in.Save()
+		in.Env.Owner.Changed()
 	}
 	if m.WatchdogPeriod != 0 && r.watchdogPeriod != m.WatchdogPeriod {
 		r.ownNotifyState().watchdogPeriod, mustSave = m.WatchdogPeriod, true
-		in.watchdogPing(r)
+		r.watchdogPing()
 	}
-	if m.Reloading && (in.machine.State() == fsm.Running || in.machine.State() == fsm.StopPending) {
-		in.beginProgramReload(r, now+r.program.StartTimeout)
+	if m.Reloading && (in.Machine.State() == fsm.Running || in.Machine.State() == fsm.StopPending) {
+		r.beginProgramReload(now + r.program.StartTimeout)
 		mustSave = true
 	}
 	if m.ExtendTimeout != 0 {
-		in.extend(r, now+m.ExtendTimeout)
+		r.extend(now + m.ExtendTimeout)
 		mustSave = true
 	}
-	if m.Stopping && in.machine.State() == fsm.Running && r.ownStopTimer == nil {
-		in.beginOwnStop(r, now+r.program.StopTimeout)
+	if m.Stopping && in.Machine.State() == fsm.Running && r.ownStopTimer == nil {
+		r.beginOwnStop(now + r.program.StopTimeout)
 		mustSave = true
 	}
 	if m.Watchdog {
-		in.watchdogPing(r)
+		r.watchdogPing()
 	}
 	if mustSave {
-		in.save()
+		in.Save()
 	}
-	switch state := in.machine.State(); {
+	switch state := in.Machine.State(); {
 	case m.Ready && state == fsm.Starting && r.readiness != nil && r.program.Ready != nil && r.program.Ready.Notify:
 		r.readiness.becameReady()
 		return true
 	case m.Ready && r.reloadTimer != nil:
 		r.reloadTimer.Stop()
-		in.endProgramReload(r)
+		r.endProgramReload()
 		return true
-	case m.WatchdogTrigger && r.monitor != nil && in.watchdogPeriod() > 0:
+	case m.WatchdogTrigger && r.monitor != nil && r.watchdogInterval() > 0:
 		r.monitor.watchdogFired("watchdog: WATCHDOG=trigger")
 		return true
 	}
@@ -271,7 +269,7 @@ func (in *instance) onNotify(r *run, m notify.Message) (mustSave bool) {
 }
 
 // watchdogPing handles a watchdog message.
-func (in *instance) watchdogPing(r *run) {
+func (r *run) watchdogPing() {
 	if r.monitor != nil {
 		r.monitor.watchdogPing()
 	}
@@ -279,44 +277,48 @@ func (in *instance) watchdogPing(r *run) {
 
 // beginProgramReload records that the program reloads its configuration. Health checks do not count
 // until READY=1 or the end of the start time-out.
-func (in *instance) beginProgramReload(r *run, until time.Duration) {
+func (r *run) beginProgramReload(until time.Duration) {
+	in := r.in
 	r.reloadTimer.Stop()
-	r.ownNotifyState().reloadTimer = r.mainScope.After(max(until-in.sup.loop.Now(), 0), func() { in.endProgramReload(r) })
-	in.sup.subscriptions.changed()
+	r.ownNotifyState().reloadTimer = r.main.scope.After(max(until-in.Env.Loop.Now(), 0), func() { r.endProgramReload() })
+	in.Env.Owner.Changed()
 }
 
 // endProgramReload records the end of the program's reload.
-func (in *instance) endProgramReload(r *run) {
+func (r *run) endProgramReload() {
+	in := r.in
 	state := r.ownNotifyState()
-	state.reloadTimer, state.reloadedAt = nil, in.sup.loop.Now()
-	in.save()
-	in.sup.subscriptions.changed()
+	state.reloadTimer, state.reloadedAt = nil, in.Env.Loop.Now()
+	in.Save()
+	in.Env.Owner.Changed()
 }
 
 // beginOwnStop records that the program has announced its own stop. superd stops it if it still
 // runs at until.
-func (in *instance) beginOwnStop(r *run, until time.Duration) {
-	r.ownNotifyState().ownStopTimer = r.mainScope.After(max(until-in.sup.loop.Now(), 0), func() {
-		if in.machine.State() == fsm.Running {
+func (r *run) beginOwnStop(until time.Duration) {
+	in := r.in
+	r.ownNotifyState().ownStopTimer = r.main.scope.After(max(until-in.Env.Loop.Now(), 0), func() {
+		if in.Machine.State() == fsm.Running {
 			reason := fsm.ReasonExitTimeout.With(
 				fmt.Sprintf("it sent STOPPING=1 and has not exited for %s",
 					words.Duration(r.program.StopTimeout)))
-			in.apply(in.machine.FailRun(fsm.HealthFailed, reason))
+			in.Apply(in.Machine.FailRun(fsm.HealthFailed, reason))
 		}
 	})
-	in.watchdogPing(r)
-	in.sup.subscriptions.changed()
+	r.watchdogPing()
+	in.Env.Owner.Changed()
 }
 
 // extend extends the deadline of what the program does: start, stop or reload.
-func (in *instance) extend(r *run, until time.Duration) {
-	now := in.sup.loop.Now()
+func (r *run) extend(until time.Duration) {
+	in := r.in
+	now := in.Env.Loop.Now()
 	extendTimer := func(t *loop.Timer) {
 		if t.Active() && until > t.Due() {
 			t.Reset(until - now)
 		}
 	}
-	switch in.machine.State() {
+	switch in.Machine.State() {
 	case fsm.Starting:
 		if r.readiness != nil {
 			r.readiness.extend(until)
@@ -325,18 +327,19 @@ func (in *instance) extend(r *run, until time.Duration) {
 		extendTimer(r.reloadTimer)
 		extendTimer(r.ownStopTimer)
 	case fsm.Stopping:
-		if until = min(until, r.stopLimit); until > r.stopDeadline && !in.sup.shutdown.hurry {
-			r.stopDeadline = until
-			r.stopTimer.Reset(until - now)
+		if until = min(until, r.stop.limit); until > r.stop.deadline && !in.Env.Owner.Phase().Hurry {
+			r.stop.deadline = until
+			r.stop.timer.Reset(until - now)
 		}
 	}
 }
 
-// changeMain makes another process of the tree the main process. The previous one becomes an
+// change makes another process of the tree the main process. The previous one becomes an
 // ordinary process of the tree, which superd reaps like an orphan.
-func (in *instance) changeMain(r *run, pid int) {
-	process, id, err := in.sup.host.Open(in.tree, pid)
-	own := r.process.Pid() == pid
+func (m *mainProcess) change(pid int) {
+	in := m.run.in
+	process, id, err := in.Env.Host.Open(in.Tree, pid)
+	own := m.process.Pid() == pid
 	if err != nil {
 		if errors.Is(err, pidfd.ErrGone) {
 			if own {
@@ -348,44 +351,44 @@ func (in *instance) changeMain(r *run, pid int) {
 		return
 	}
 	// The main process may have ended and a new process may reuse its pid
-	if own && (id == r.id || r.id.Start == 0) {
+	if own && (id == m.id || m.id.Start == 0) {
 		process.Close()
 		return
 	}
-	in.logMain(slog.LevelInfo, "main process changed", "from", r.process.Pid(), "to", pid)
-	if r.group == 0 {
-		r.group = int32(r.process.Pid()) // of the first main process
+	in.logMain(slog.LevelInfo, "main process changed", "from", m.process.Pid(), "to", pid)
+	if m.group == 0 {
+		m.group = int32(m.process.Pid()) // of the first main process
 	}
-	in.sup.reaper.dropChild(r.process)
-	r.pidfdScope.Close()
-	in.sup.reaper.schedule() // reaps it if it has ended
-	adopted := in.sup.reaper.adopt(process, id)
-	in.setMain(r, adopted, id, in.sup.fds.storeProcess(adopted))
+	in.Env.Reaper.DropChild(m.process)
+	m.pidfdScope.Close()
+	in.Env.Reaper.Schedule() // reaps it if it has ended
+	adopted := in.Env.Reaper.Adopt(process, id)
+	m.set(adopted, id, in.Env.FDs.StoreProcess(adopted))
 	in.signalNewMain()
-	in.sup.subscriptions.changed()
+	in.Env.Owner.Changed()
 }
 
 // logMain logs the result of MAINPID=, within the program's limit.
-func (in *instance) logMain(level slog.Level, message string, attrs ...any) {
-	suppressed, ok := in.ownProblems().mainPidLog.allow(in.sup.loop.Now())
+func (in *Instance) logMain(level slog.Level, message string, attrs ...any) {
+	suppressed, ok := in.ownProblems().mainPidLog.Allow(in.Env.Loop.Now())
 	if !ok {
 		return
 	}
 	if suppressed > 0 {
 		attrs = append(attrs, "not_logged_before", suppressed)
 	}
-	in.sup.log.Log(context.Background(), level, message, append([]any{"instance", in.name}, attrs...)...)
+	in.Env.Log.Log(context.Background(), level, message, append([]any{"instance", in.Name}, attrs...)...)
 }
 
 // signalNewMain sends the new main process the stop signal or SIGKILL that the previous one got.
 // The stop signal may reach it twice, once through its group.
-func (in *instance) signalNewMain() {
-	switch in.machine.State() {
+func (in *Instance) signalNewMain() {
+	switch in.Machine.State() {
 	case fsm.Stopping:
-		in.signalStop()
+		in.run.stop.begin()
 	case fsm.Killing:
 		in.clearUnkillable()
-		in.signalKill()
+		in.run.stop.kill()
 		in.perform(fsm.ArmKill)
 	}
 }

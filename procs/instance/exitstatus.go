@@ -1,0 +1,38 @@
+package instance
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"superd/procs/fsm"
+)
+
+// An ExitStatus is how a run ended.
+type ExitStatus struct {
+	Code         int    // exit code; meaningless after a signal, or if unknown
+	Signal       string // "SIGKILL"; "" after an exit
+	At           time.Time
+	Known        bool
+	SignalNumber int           // its number
+	EndedAt      time.Duration // on the loop's clock
+}
+
+// exit returns the status as the machine has it; the zero value without one.
+func (e *ExitStatus) exit() fsm.Exit {
+	if e == nil {
+		return fsm.Exit{}
+	}
+	return fsm.Exit{Known: e.Known, Code: e.Code, Signal: e.SignalNumber}
+}
+
+// SignalName returns the name of a signal: SIGTERM, SIGRTMIN+3.
+func SignalName(sig syscall.Signal) string {
+	if name := unix.SignalName(sig); name != "" {
+		return name
+	}
+	const rtMin = 34 // as in the C library, which reserves 32 and 33. Source: signal(7)
+	return fmt.Sprintf("SIGRTMIN+%d", int(sig)-rtMin)
+}

@@ -1,0 +1,257 @@
+package instance
+
+import (
+	"iter"
+	"maps"
+	"time"
+
+	"superd/config"
+	"superd/procs/fsm"
+	"superd/procs/host"
+	"superd/procs/probe"
+	"superd/procs/schedule"
+	"superd/procs/snapshot"
+)
+
+// This file has what the simulation sees of an instance from inside, and the defects that it plants
+// there. Nothing else uses it.
+
+// A View is what the simulation sees of an instance.
+type View struct{ In *Instance }
+
+// Machine returns a copy of the machine.
+func (v View) Machine() *fsm.Machine {
+	m := v.In.Machine
+	return &m
+}
+
+// RetryPending reports whether a restart is pending.
+func (v View) RetryPending() bool { return v.In.restartTimer != nil }
+
+// RetryDue returns when the pending restart is due.
+func (v View) RetryDue() time.Duration { return v.In.restartTimer.Due() }
+
+// LastExit returns how the last run ended, and when on the loop's clock.
+func (v View) LastExit() (e fsm.Exit, at time.Duration) {
+	if v.In.LastExit == nil {
+		return fsm.Exit{}, 0
+	}
+	return v.In.LastExit.exit(), v.In.LastExit.EndedAt
+}
+
+// MustEnd reports whether the run must end, whatever the desired state.
+func (v View) MustEnd() bool { return v.In.MustEnd() }
+
+// Quarantined reports whether leftover processes prevent the start.
+func (v View) Quarantined() bool { return v.In.Quarantined() }
+
+// A probeView is the exec check of an instance.
+type probeView struct {
+	Busy    bool              // a check or its leftover processes are under way
+	Check   bool              // a check is under way
+	Process bool              // it has a process
+	Pending host.PendingSpawn // its spawn; nil: none
+}
+
+func (v View) Probe() (p probeView) {
+	if p.Busy = v.In.probing(); v.In.execProbe == nil || v.In.execProbe.check == nil {
+		return p
+	}
+	c := v.In.execProbe.check
+	p.Check, p.Process, p.Pending = true, c.process != nil, c.pending
+	return p
+}
+
+// Schedule returns the progress of the schedule, or none.
+func (v View) Schedule() scheduleView { return scheduleView{v.In.Schedule} }
+
+// A scheduleView is a view of the progress of a schedule; the zero value is none.
+type scheduleView struct{ sc *scheduleState }
+
+func (v scheduleView) Exists() bool             { return v.sc != nil }
+func (v scheduleView) Progress() schedule.State { return v.sc.entry.State() }
+
+// DueFor returns the latest time that was due.
+func (v scheduleView) DueFor() time.Time { return v.sc.dueFor }
+
+// HasNext reports whether the schedule has a further time.
+func (v scheduleView) HasNext() bool {
+	_, ok := v.sc.entry.Plan()
+	return ok
+}
+
+// Run returns the present run, or none.
+func (v View) Run() RunView { return RunView{v.In.run} }
+
+// A RunView is a view of one run; the zero value is none.
+type RunView struct{ r *run }
+
+func (v RunView) Exists() bool                 { return v.r != nil }
+func (v RunView) Id() string                   { return v.r.invocationID }
+func (v RunView) Program() *config.Program     { return v.r.program }
+func (v RunView) Closed() bool                 { return v.r.scope.Closed() }
+func (v RunView) StartedAt() time.Duration     { return v.r.main.startedAt }
+func (v RunView) ReadyAt() time.Duration       { return v.r.readyAt }
+func (v RunView) StartDeadline() time.Duration { return v.r.startDeadline }
+func (v RunView) StopDeadline() time.Duration  { return v.r.stop.deadline }
+func (v RunView) MainEnded() bool              { return v.r.main.ended() }
+func (v RunView) Reloads() bool                { return v.r.reloadTimer != nil }
+func (v RunView) ReloadedAt() time.Duration    { return v.r.reloadedAt }
+func (v RunView) StopsItself() bool            { return v.r.ownStopTimer != nil }
+
+// Stable returns how long the run was ready at that time.
+func (v RunView) Stable(at time.Duration) time.Duration { return v.r.stable(at) }
+
+// HasProcess reports whether the main process exists and its exit is not known yet.
+func (v RunView) HasProcess() bool { return v.r != nil && v.r.main.process != nil }
+
+// Process returns the host's main process; nil: the run has none, or it was gone at recovery.
+func (v RunView) Process() host.Process { return hostProcess(v.r.main.process) }
+
+func hostProcess(p host.Process) host.Process {
+	if a, ok := p.(interface{ Unwrap() host.Process }); ok {
+		return a.Unwrap()
+	}
+	return p
+}
+
+// Spawn returns the spawn of the main process or of the current hook; nil: none is under way.
+func (v RunView) Spawn() host.PendingSpawn {
+	if v.r.hook != nil {
+		return v.r.hook.pending
+	}
+	return v.r.spawn.pending
+}
+
+// Hook returns the hooks under way, or none. The run may be none, too.
+func (v RunView) Hook() HookView {
+	if v.r == nil {
+		return HookView{}
+	}
+	return HookView{v.r.hook}
+}
+
+// A HookView is a view of the hooks under way; the zero value is none.
+type HookView struct{ h *hookRun }
+
+func (v HookView) Exists() bool           { return v.h != nil }
+func (v HookView) Number() int            { return v.h.at }
+func (v HookView) Due() time.Duration     { return v.h.due }
+func (v HookView) Timeout() time.Duration { return v.h.timeout }
+func (v HookView) Process() host.Process  { return hostProcess(v.h.process) }
+
+// Teardown returns the teardown under way, or none. The run may be none, too.
+func (v RunView) Teardown() TeardownView {
+	if v.r == nil {
+		return TeardownView{}
+	}
+	return TeardownView{v.r.teardown}
+}
+
+// A TeardownView is a view of a teardown; the zero value is none.
+type TeardownView struct{ t *teardown }
+
+func (v TeardownView) Exists() bool { return v.t != nil }
+
+// Kills reports whether the teardown has begun to send SIGKILL.
+func (v TeardownView) Kills() bool { return v.t.killing }
+
+// Living returns the pids of the processes that the last scan found.
+func (v TeardownView) Living() iter.Seq[int] { return maps.Keys(v.t.living) }
+
+// Healthy returns what the checks say: -1 unhealthy, 1 healthy, 0 unknown.
+func (v RunView) Healthy() int {
+	if v.r.monitor == nil || v.r.monitor.healthy() == nil {
+		return 0
+	}
+	if *v.r.monitor.healthy() {
+		return 1
+	}
+	return -1
+}
+
+// What tests do to a supervisor from inside.
+
+// SetEnvSum sets the sum of the env file with which the run was started.
+func (v RunView) SetEnvSum(sum uint64) { v.r.spawn.envSum = sum }
+
+// FailCheck gives the run's monitor the result of a check that has just failed.
+func (v RunView) FailCheck(reason string) {
+	now := v.r.in.Env.Loop.Now()
+	v.r.monitor.onResult(probe.Result{Outcome: probe.Failed, Reason: reason, At: now})
+}
+
+// CheckByCommand starts an exec check of the instance.
+func (v View) CheckByCommand(
+	command []string, done func(error),
+) (stop func() (begun bool)) {
+	return (&execChecker{v.In, v.In.run, command}).Check(done)
+}
+
+// RestoreCopy makes an instance from a record and returns what the instance snapshots.
+func RestoreCopy(env *Env, v *snapshot.Instance, program *config.Program) *snapshot.Instance {
+	in := New(env, program.Name, program, v.Run.Definition, "")
+	in.Membership.Update(fsm.Retire)
+	in.Restore(v)
+	(&Recovered{
+		In: in, Saved: snapshot.Merged{Instance: v}, Recovered: &host.RecoveredProcess{},
+	}).RestoreOutput()
+	r := in.restoreRun(v.Config, v.Run)
+	r.main.scope.Open(&r.scope)
+	r.restoreNotify(v.Run, v.Run.Notify, v.Run.Ready)
+	r.restoreAnnouncements(v.Run)
+	r.spawn.preStart().restore(v.Run.Hook)
+	return in.Snapshot()
+}
+
+// RedefineMachine lets only the machine use another definition.
+func (v View) RedefineMachine(p *config.Program) { v.In.Machine.Redefine(p, false) }
+
+// ChangeRunProgram changes the definition of the run.
+func (v View) ChangeRunProgram(alter func(*config.Program) *config.Program) {
+	if r := v.In.run; r != nil {
+		r.program = alter(r.program)
+	}
+}
+
+// SpareHook forgets that the hook is to be killed when it has a process.
+func (v View) SpareHook() {
+	if r := v.In.run; r != nil && r.hook != nil && r.hook.process == nil {
+		r.hook.killWhenStarted = false
+	}
+}
+
+// Miscount falsifies the requirement counts of an instance that has any.
+func (v View) Miscount(change func(required, ordered []int32, orderings *int32)) {
+	v.In.Node.Miscount(change)
+}
+
+// IgnoreReadiness closes what would notice readiness.
+func (v View) IgnoreReadiness() {
+	if r := v.In.run; r != nil && r.readiness != nil {
+		r.readiness.scope.Close()
+	}
+}
+
+// MonitorDuringStop monitors a program that stops.
+func (v View) MonitorDuringStop() {
+	r := v.In.run
+	if v.In.Machine.State() == fsm.Stopping && r.main.process != nil && r.monitor == nil && r.program.Health != nil {
+		r.startMonitoring()
+	}
+}
+
+// EndMonitoring ends the monitoring of an instance that was recovered.
+func (v View) EndMonitoring() {
+	if r := v.In.run; v.In.Marks.TreeRecovered && r != nil && r.monitor != nil {
+		r.monitor.end()
+	}
+}
+
+// EndReload lets checks count though the program reloads its configuration.
+func (v View) EndReload() {
+	if r := v.In.run; r != nil && r.monitor != nil && r.reloadTimer != nil {
+		r.reloadTimer.Stop()
+		r.reloadTimer = nil
+	}
+}

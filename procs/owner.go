@@ -1,0 +1,120 @@
+package procs
+
+import (
+	"superd/config"
+	"superd/procs/deps"
+	"superd/procs/fsm"
+	"superd/procs/instance"
+)
+
+// An instanceOwner is what instances know of the supervisor. It implements [Owner] and
+// [Configuration].
+type instanceOwner struct{ sup *Supervisor }
+
+// Transitioned implements [Owner]. It notifies all that observe the states of instances. The state
+// may have stayed the same; something else of the machine may have changed then. This is their
+// order:
+//
+//   - The registry counts the instances by state. The exit policy and the shutdown read the counts.
+//   - Readiness, monitor and schedule end or begin with a state. The record contains them.
+//   - The recorder queues the event and the record. Only then do other instances react: after a
+//     crash, a successor must not find a consequence without its cause.
+//   - The graph publishes the new status, and enqueues the dependents that it concerns.
+//   - The reconciler enqueues the instance itself. It reads counters that the graph has updated.
+//   - The waiters are answered, unless a reconciliation is pending: the state may change again.
+//   - The subscribers are notified. That happens in a later turn, so they see the whole change.
+//   - The exit policy may begin the shutdown with this exit status, so it precedes the shutdown.
+//   - Replicas and shutdown are last, see [Supervisor.onRest]. A removal ends the scope of the
+//     instance, and the end of superd ends all scopes.
+func (o instanceOwner) Transitioned(in *instance.Instance, from, to fsm.State) {
+	s := o.sup
+	if to == fsm.Spawning {
+		s.exitPolicy.begin()
+	}
+	s.registry.setState(in)
+	in.EndStateParts(to)
+	in.UpdateSchedule()
+	in.RecordTransition(from, to)
+	in.Node.Publish()
+	if from != to && in.HasEdges() || to == fsm.Waiting && in.Node.Ordered() ||
+		in.Machine.Desired().Up && in.Node.CanStart() {
+		s.reconciler.enqueue(in)
+	}
+	s.waiters.answer(in)
+	s.subscriptions.changed()
+	// Also if the state is the same: a reload may end the slow retries of a failed instance
+	if in.StaysDown() {
+		s.exitPolicy.check(in)
+	}
+	if to.AtRest() || to == fsm.Waiting {
+		s.onRest(in)
+	}
+}
+
+// Counted implements [Owner].
+func (o instanceOwner) Counted(in *instance.Instance) { o.sup.registry.setState(in) }
+
+// Changed implements [Owner].
+func (o instanceOwner) Changed() { o.sup.subscriptions.changed() }
+
+// UnkillableChanged implements [Owner].
+func (o instanceOwner) UnkillableChanged(in *instance.Instance, unkillable bool) {
+	o.sup.registry.countUnkillable(unkillable)
+	if unkillable {
+		o.sup.waiters.answer(in)
+		o.sup.shutdown.proceed()
+	}
+}
+
+// OutputChanged implements [Owner].
+func (o instanceOwner) OutputChanged(in *instance.Instance, before []string, moreStreams bool) {
+	if moreStreams {
+		o.sup.subscriptions.instancesChanged()
+	}
+	if !o.sup.conflicts.claim(in, before, in.Output.Collector.Files()) {
+		return
+	}
+	if conflict := in.Membership.Conflict; conflict != nil {
+		o.sup.conflicts.release(conflict) // the conflict may be over
+	}
+	o.sup.conflicts.release(in)
+}
+
+// Phase implements [Owner].
+func (o instanceOwner) Phase() instance.Phase {
+	d := o.sup.shutdown
+	return instance.Phase{Ending: d.begun, Hurry: d.hurry, Requesting: d.requestingStops()}
+}
+
+// Number implements [Configuration].
+func (o instanceOwner) Number() uint64 { return o.sup.config.number }
+
+// Definition implements [Configuration].
+func (o instanceOwner) Definition(program, instance string) (p *config.Program, has bool) {
+	p = o.sup.config.active.Program(program)
+	return p, p != nil && o.sup.replicas.configured(p, instance)
+}
+
+// NoneReason implements [Configuration].
+func (o instanceOwner) NoneReason(program string) string { return o.sup.replicas.noneReason(program) }
+
+// Sources implements [Configuration].
+func (o instanceOwner) Sources(logger *config.Program) []*instance.Instance {
+	return o.sup.registry.of(logger.LoggerOf)
+}
+
+// A graphOwner is what the dependency graph knows of instances.
+type graphOwner struct{ reconciler *reconciler }
+
+// Status implements [deps.Owner].
+func (graphOwner) Status(in *instance.Instance) deps.Status { return in.Node.Status() }
+
+// Changed implements [deps.Owner].
+func (o graphOwner) Changed(in *instance.Instance) { o.reconciler.enqueue(in) }
+
+// DependentsDown implements [deps.Owner]. It enqueues an instance that may wait for that.
+func (o graphOwner) DependentsDown(in *instance.Instance) {
+	if in.Machine.State() == fsm.StopPending || in.Machine.State() == fsm.Waiting {
+		o.reconciler.enqueue(in)
+	}
+}
