@@ -50,7 +50,7 @@ func (c *recovery) resume(all []*instance.Recovered) {
 			c.sup.recorder.Queue(key, nil)
 		}
 	}
-	c.sup.reaper.acknowledgeUnclaimed()
+	c.sup.reaper.AcknowledgeUnclaimed()
 }
 
 // recordedRuns returns what the event log has of the resumed runs: superd may have been killed

@@ -10,6 +10,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/instance"
+	"superd/procs/reaper"
 	"superd/procs/snapshot"
 )
 
@@ -22,7 +23,7 @@ type shutdown struct {
 	*platform
 	registry *registry
 	recorder *recorder
-	reaper   *reaper
+	reaper   *reaper.Reaper
 	saveSelf func() // queues superd's own record, which has the shutdown
 	saveEnd  func() // queues the last records
 	onEnd    func() // runs at the end; nil before the start
@@ -46,7 +47,7 @@ type shutdown struct {
 }
 
 // newShutdown returns a shutdown that has not begun.
-func newShutdown(p *platform, reg *registry, rec *recorder, re *reaper, saveSelf, saveEnd func()) *shutdown {
+func newShutdown(p *platform, reg *registry, rec *recorder, re *reaper.Reaper, saveSelf, saveEnd func()) *shutdown {
 	return &shutdown{
 		platform: p, registry: reg, recorder: rec, reaper: re, saveSelf: saveSelf, saveEnd: saveEnd,
 	}

@@ -1,8 +1,8 @@
 // Package procs supervises programs: it starts them, handles their exit, restarts and stops them,
 // and explains why.
 //
-// A [Supervisor] and all that it owns live on the loop's goroutine. It consists of parts, such as
-// the recorder, the reaper and the shutdown, each in a file of its own. Each instance of a program
+// A [Supervisor] and all that it owns live on the loop's goroutine. It consists of parts, each in a
+// file of its own, such as the recorder, the replicas and the shutdown. Each instance of a program
 // has a [fsm.Machine], which only decides; transition.go performs its decisions. A [host.Host]
 // stands for the kernel. Whatever can block runs in workers and comes back by Loop.Post.
 package procs
@@ -19,6 +19,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/instance"
+	"superd/procs/reaper"
 	"superd/procs/snapshot"
 )
 
@@ -83,7 +84,7 @@ type Supervisor struct {
 	registry      *registry
 	recorder      *recorder
 	fds           *fdKeeper
-	reaper        *reaper
+	reaper        *reaper.Reaper
 	reconciler    *reconciler
 	waiters       *waiters
 	config        *configState
@@ -131,7 +132,12 @@ func (s *Supervisor) makeParts() {
 	p := s.platform
 	s.recorder = newRecorder(p)
 	s.fds = newFDKeeper(p, s.registry, s.recorder, func() bool { return s.shutdown.begun })
-	s.reaper = newReaper(p, s.recorder, s.fds)
+	s.reaper = reaper.New(reaper.Options{
+		Loop: p.Loop, Scope: p.Scope, Host: p.Host, Log: p.Log,
+		Keeper: p.options.Keeper, Exits: p.options.Predecessor.StoredFDs.Exits,
+		AfterRecorded: s.recorder.afterRecorded, ReleaseProcess: s.fds.ReleaseProcess,
+		StatusTimeout: instance.ExitStatusTimeout,
+	})
 	owner := instanceOwner{s}
 	p.Owner, p.Config, p.Records, p.FDs, p.Reaper = owner, owner, s.recorder, s.fds, s.reaper
 	p.Schedules = instance.NewSchedules(p.Env, p.options.Identity.BootID, p.options.Identity.Machine)
@@ -189,7 +195,7 @@ func (s *Supervisor) onRest(in *instance.Instance) {
 func (s *Supervisor) ScheduleReap() { s.reaper.Schedule() }
 
 // OnStoredExit handles an exit that the keeper reports. It is called on the loop.
-func (s *Supervisor) OnStoredExit(e host.StoredExit) { s.reaper.onStoredExit(e) }
+func (s *Supervisor) OnStoredExit(e host.StoredExit) { s.reaper.OnStoredExit(e) }
 
 // WriteSoon writes all that is queued for journal and event log after writePause.
 func (s *Supervisor) WriteSoon() { s.recorder.WriteSoon() }

@@ -34,7 +34,7 @@ var allowed = map[string]string{
 	"control": "config",
 	"doctor":  "internal/privilege pidfd procs/linux/cgroup",
 	"procs": `config internal/words logs loop loop/task pidfd procs/deps procs/eventlog procs/fsm procs/host
-		procs/instance procs/probe procs/snapshot`,
+		procs/instance procs/probe procs/reaper procs/snapshot`,
 	"procs/instance": `config internal/words logs loop pidfd procs/deps procs/eventlog procs/fsm procs/host
 		procs/notify procs/probe procs/schedule procs/snapshot`,
 	"procs/fsm":           "config internal/words",
@@ -53,6 +53,7 @@ var allowed = map[string]string{
 	"procs/journal":         "internal/failpoint",
 	"procs/notify":          "internal/terminal loop",
 	"procs/probe":           "internal/terminal loop",
+	"procs/reaper":          "loop pidfd procs/host",
 	"procs/rundir":          "internal/procfs internal/safepath internal/syscalls procs/eventlog procs/journal",
 	"procs/schedule":        "config loop",
 	"procs/snapshot":        "config internal/workers procs/fsm procs/journal procs/schedule",
