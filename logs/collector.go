@@ -26,8 +26,7 @@ const (
 // were written, as far as that can be known.
 type Collector struct {
 	store   *Store
-	scope   *loop.Scope
-	link    loop.Link // in the list of what the scope owns
+	link    loop.Link // in the list of what its scope owns
 	name    string
 	*wakeup // of the draining goroutine; nil: none drains; other goroutines use it under mu
 	// readableCount counts FIFOs that became readable, if there are two. Only the draining

@@ -28,21 +28,21 @@ type file struct {
 	fileSystem fileSystem // of the path when it was opened; a mount may have changed that since
 	identity   identity   // of the open file
 	// created is when the open file was made, as far as that is known, in nanoseconds of Unix time.
-	created int64
-	size    int64 // offset of the next byte
-	base    int64 // size from which MaxSize counts: raised when a rotation fails
+	created       int64
+	size          int64 // offset of the next byte
+	base          int64 // size from which MaxSize counts: raised when a rotation fails
+	rotationError error // of the last rotation; after it output continues in the same file
+	checked       int64 // when the path was last checked, in nanoseconds of Unix time
 	// special reports that the path was a FIFO or device when last opened. Such a log counts as a
 	// file system of its own.
-	special       bool
-	rotationError error // of the last rotation; after it output continues in the same file
-	wasOpen       bool  // it was open before
-	guarded       bool  // no other user may replace it
-	regular       bool  // false: a device or FIFO, which is only written to
-	splices       bool  // splice(2) can write to it
-	checkPath     bool  // check before the next byte that the path names this file
-	checked       int64 // when that was last checked, in nanoseconds of Unix time
-	midLine       bool  // what was appended last does not end a line
-	otherFormat   bool  // its end may be in another format
+	special     bool
+	wasOpen     bool // it was open before
+	guarded     bool // no other user may replace it
+	regular     bool // false: a device or FIFO, which is only written to
+	splices     bool // splice(2) can write to it
+	checkPath   bool // check before the next byte that the path names this file
+	midLine     bool // what was appended last does not end a line
+	otherFormat bool // its end may be in another format
 }
 
 // init makes f, which is zero, a file with the complete options o.

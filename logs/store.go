@@ -238,7 +238,7 @@ func (s *Store) NewCollector(scope *loop.Scope, name string, o Options) *Collect
 // field.
 func (c *Collector) Open(s *Store, scope *loop.Scope, name string, o Options) {
 	o = o.complete()
-	c.store, c.scope, c.name = s, scope, name
+	c.store, c.name = s, name
 	c.inline.setting = s.settings.share(o)
 	c.options = &c.inline.setting
 	c.inline.stdout.init(c, Stdout)

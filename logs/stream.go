@@ -175,7 +175,8 @@ func (c *Collector) Attach(which Stream, fd int) error {
 		s.ensureErrors().dropped.lineBytes = 1
 	}
 	s.fd.Store(int32(fd))
-	c.scope.Post(c.startWatch) // posted, as recovery calls more of the collector's methods first
+	// Posted, as recovery calls more of the collector's methods first
+	loop.ScopeOf(&c.link).Post(c.startWatch)
 	return nil
 }
 
@@ -209,7 +210,7 @@ func (c *Collector) hasPipe() bool {
 // startWatch begins the watch. Output that is there already causes an event at once.
 func (c *Collector) startWatch() {
 	if err := c.store.poller.watch(c); err != nil { // memory, descriptors or watches are exhausted
-		c.scope.After(time.Second, c.startWatch)
+		loop.ScopeOf(&c.link).After(time.Second, c.startWatch)
 	}
 	if c.dropsUnrecorded {
 		c.dropsUnrecorded = false

@@ -82,11 +82,12 @@ func (s *Scope) Release() {
 // Adopt makes s own o, of which k is a field: o is released when s is closed, or now if it is. So a
 // long-lived object needs no deferred function, and no allocations for one.
 func (s *Scope) Adopt(k *Link, o Owned) {
+	k.scope = s
 	if s.closed {
 		o.Release()
 		return
 	}
-	k.scope, k.owned, k.older = s, o, s.newest
+	k.owned, k.older = o, s.newest
 	if s.newest != nil {
 		s.newest.newer = k
 	}
@@ -95,6 +96,9 @@ func (s *Scope) Adopt(k *Link, o Owned) {
 
 // Unlink removes the owner of k from its scope. Release must call it first.
 func Unlink(k *Link) { k.unlink() }
+
+// ScopeOf returns the scope that owns what k is part of, or did last.
+func ScopeOf(k *Link) *Scope { return k.scope }
 
 // An Owned is an object that a scope owns. Its Release must call [Unlink].
 type Owned interface{ Release() }

@@ -18,13 +18,18 @@ import (
 type conflicts struct {
 	registry   *registry
 	reconciler *reconciler                     // for instances that are unblocked
-	owners     map[string][]*instance.Instance // owners of a log file, by its path
+	owners     map[string]*instance.Instance   // the oldest owner of a log file, by its path
+	moreOwners map[string][]*instance.Instance // the others, oldest first; mostly there are none
 	// Instances that one blocks; some may be removed or have another conflict by now
 	blocked map[*instance.Instance][]*instance.Instance
 }
 
 func newConflicts(reg *registry, q *reconciler) *conflicts {
-	return &conflicts{registry: reg, reconciler: q, owners: map[string][]*instance.Instance{}, blocked: map[*instance.Instance][]*instance.Instance{}}
+	return &conflicts{
+		registry: reg, reconciler: q, owners: map[string]*instance.Instance{},
+		moreOwners: map[string][]*instance.Instance{},
+		blocked:    map[*instance.Instance][]*instance.Instance{},
+	}
 }
 
 // with returns an instance that must be removed before in may start; nil if there is none.
@@ -52,8 +57,11 @@ func namesLogFile(p *config.Program) bool { return p.Log.File != "" || p.Log.Std
 // owner returns an instance that owns one of these log files and satisfies counts; nil without one.
 func (c *conflicts) owner(files []string, counts func(*instance.Instance) bool) *instance.Instance {
 	for _, f := range files {
-		if i := slices.IndexFunc(c.owners[f], counts); i >= 0 {
-			return c.owners[f][i]
+		if first := c.owners[f]; first != nil && counts(first) {
+			return first
+		}
+		if i := slices.IndexFunc(c.moreOwners[f], counts); i >= 0 {
+			return c.moreOwners[f][i]
 		}
 	}
 	return nil
@@ -66,14 +74,32 @@ func (c *conflicts) claim(in *instance.Instance, before, files []string) (moved 
 		return false
 	}
 	for _, f := range before {
-		if c.owners[f] = slices.DeleteFunc(c.owners[f], func(other *instance.Instance) bool { return other == in }); len(c.owners[f]) == 0 {
-			delete(c.owners, f)
-		}
+		c.disown(f, in)
 	}
 	for _, f := range files {
-		c.owners[f] = append(c.owners[f], in)
+		if c.owners[f] == nil {
+			c.owners[f] = in
+		} else {
+			c.moreOwners[f] = append(c.moreOwners[f], in)
+		}
 	}
 	return true
+}
+
+// disown records that the instance no longer owns a file.
+func (c *conflicts) disown(file string, in *instance.Instance) {
+	more := c.moreOwners[file]
+	switch {
+	case c.owners[file] != in:
+		more = slices.DeleteFunc(more, func(other *instance.Instance) bool { return other == in })
+	case len(more) > 0:
+		c.owners[file], more = more[0], more[1:]
+	default:
+		delete(c.owners, file)
+	}
+	if c.moreOwners[file] = more; len(more) == 0 {
+		delete(c.moreOwners, file)
+	}
 }
 
 func numbered(instance string) bool { return strings.Contains(instance, "@") }

@@ -49,11 +49,13 @@ type Program[T any] struct {
 	orderings int32         // how many of edges are orderings
 	published programStatus // as its edges know it
 
-	byAvailability  [availabilityCount]int32 // nodes by availability
-	blockingOrdered [availabilityCount]int32 // of them, those that block orderings
-	startable       int32                    // startable nodes
-	dependents      int32                    // nodes that are alive and require it
-	stoppingOrdered int32                    // nodes that are stopping and ordered after it
+	dependents      int32 // nodes that are alive and require it
+	stoppingOrdered int32 // nodes that are stopping and ordered after it
+
+	// Counts of nodes, of which a program has at most some config.MaxReplicas
+	byAvailability  [availabilityCount]uint16
+	blockingOrdered [availabilityCount]uint16 // of them, those that block orderings
+	startable       uint16                    // startable nodes
 }
 
 // A programStatus is what an edge propagates of a program.
@@ -231,9 +233,9 @@ func (g *Graph[T]) propagate(p *Program[T]) {
 
 // count adds by to the counters of a node of status s.
 func (p *Program[T]) count(s Status, by int32) {
-	p.byAvailability[s.Availability] += by
-	p.blockingOrdered[s.Availability] += by * one(s.BlocksOrdered)
-	p.startable += by * one(s.Startable)
+	p.byAvailability[s.Availability] += uint16(by)
+	p.blockingOrdered[s.Availability] += uint16(by * one(s.BlocksOrdered))
+	p.startable += uint16(by * one(s.Startable))
 }
 
 // status returns what dependents see of the program: the lowest availability of its nodes, Down
@@ -249,7 +251,7 @@ func (p *Program[T]) status() programStatus {
 }
 
 // lowest returns the lowest availability that any node has; availabilityCount without nodes.
-func lowest(counts *[availabilityCount]int32) Availability {
+func lowest(counts *[availabilityCount]uint16) Availability {
 	for a, n := range counts {
 		if n > 0 {
 			return Availability(a)

@@ -199,7 +199,7 @@ func (m *Machine) TornDown(c Conditions, rng *rand.Rand) Transition {
 	}
 	if m.outcome == RunEndedRetry {
 		m.restartAttempts++
-		m.delay = restartDelay(m.program.Backoff, m.restartAttempts, rng)
+		m.delay = restartDelay(m.program.Backoff, int(m.restartAttempts), rng)
 	}
 	return m.step(m.outcome)
 }

@@ -21,9 +21,9 @@ type Machine struct {
 	failureReason Reason
 
 	// Consecutive restarts without a stable run: the exponent of the backoff
-	restartAttempts int
+	restartAttempts int32
+	restarts        int32           // automatic restarts since the operator's last start
 	failures        []time.Duration // times of failures within the window of the start limit
-	restarts        int             // automatic restarts since the operator's last start
 	delay           time.Duration   // until RestartDue, for ArmRestart
 
 	startReason Reason // why the present or next run starts
@@ -96,10 +96,10 @@ func (m *Machine) ExitReason() Reason { return m.exitReason }
 func (m *Machine) FailureReason() Reason { return m.failureReason }
 
 // RestartAttempts returns the number of consecutive restarts without a stable run.
-func (m *Machine) RestartAttempts() int { return m.restartAttempts }
+func (m *Machine) RestartAttempts() int { return int(m.restartAttempts) }
 
 // Restarts returns the number of automatic restarts since the operator's last start.
-func (m *Machine) Restarts() int { return m.restarts }
+func (m *Machine) Restarts() int { return int(m.restarts) }
 
 // Failures returns the times of failures within the window of the start limit. The next step may
 // overwrite them.

@@ -349,7 +349,7 @@ func TestBackoffGrowsWithoutReadiness(t *testing.T) {
 		m.Spawned(false, free)
 		m.FailRun(StartTimeout, Reason{ReasonStartTimeout, "not ready after 30s"})
 		m.Exited(RunEnd{Exit: exitKill, Ran: time.Hour}, free, testRand())
-		if m.restartAttempts != i+1 {
+		if m.RestartAttempts() != i+1 {
 			t.Fatalf("attempts %d after %d", m.restartAttempts, i+1)
 		}
 		m.RestartDue(free)

@@ -184,7 +184,7 @@ func (m *Machine) reevaluate(ch Change, c Conditions, rng *rand.Rand) (t Transit
 		case p.Restart == config.RestartNever:
 			return m.endBackoff(RunEndedFinal), true
 		case p.Backoff != before.Backoff:
-			m.delay = restartDelay(p.Backoff, m.restartAttempts, rng)
+			m.delay = restartDelay(p.Backoff, int(m.restartAttempts), rng)
 			return m.stay(rearm), true
 		}
 	case Exited:

@@ -81,8 +81,8 @@ func (m *Machine) Snapshot() Saved {
 		Desired: m.desired.Snapshot(), RestartPending: m.restartPending,
 		Outcome: m.outcome.OutcomeName(), FailureReason: m.failureReason.Snapshot(),
 		NotStarted: m.notStarted, ResourceShortage: m.resourceShortage, Failed: m.failed,
-		RestartAttempts: m.restartAttempts, Failures: slices.Clone(m.failures),
-		StartLimitHit: m.startLimitHit, Restarts: m.restarts, Delay: m.delay,
+		RestartAttempts: int(m.restartAttempts), Failures: slices.Clone(m.failures),
+		StartLimitHit: m.startLimitHit, Restarts: int(m.restarts), Delay: m.delay,
 		RunPending: m.runPending, Outdated: m.outdated,
 		StartReason: m.startReason.Snapshot(), ExitReason: m.exitReason.Snapshot(),
 		StateReason: m.stateReason.Snapshot(),
@@ -105,8 +105,8 @@ func (m *Machine) Restore(v Saved, run bool) {
 	if before := v.DesiredBeforeShutdown; before != nil {
 		m.desiredBeforeShutdown = new(before.Restore())
 	}
-	m.restartAttempts, m.failures, m.startLimitHit = v.RestartAttempts, slices.Clone(v.Failures), v.StartLimitHit
-	m.restarts, m.delay = v.Restarts, v.Delay
+	m.restartAttempts, m.failures, m.startLimitHit = int32(v.RestartAttempts), slices.Clone(v.Failures), v.StartLimitHit
+	m.restarts, m.delay = int32(v.Restarts), v.Delay
 	m.runPending, m.outdated = v.RunPending, v.Outdated
 	m.startReason, m.exitReason = v.StartReason.Restore(), v.ExitReason.Restore()
 	m.stateReason = v.StateReason.Restore()

@@ -52,7 +52,7 @@ func (m *mainProcess) reap(process host.Process) {
 		in.LastExit.Signal, in.LastExit.SignalNumber = SignalName(exit.Signal), int(exit.Signal)
 	}
 	m.recordExit(pid, exit, ran)
-	if drained := in.Output.Collector.EndRun(); !drained || in.Output.awaitedDrain != "" {
+	if drained := in.Output.Collector.EndRun(); !drained || in.Output.awaitsDrain {
 		in.Output.drain(r.invocationID)
 	} else if in.Output.onRunEnd != nil {
 		in.Output.onRunEnd()
@@ -140,7 +140,7 @@ func (in *Instance) wentToBackground() {
 // keeper were killed now.
 func (o *output) drain(run string) {
 	o.drainingRun = run
-	if o.awaitedDrain == "" {
+	if !o.awaitsDrain {
 		o.awaitDrained()
 	}
 }
@@ -149,9 +149,9 @@ func (o *output) drain(run string) {
 // before that, it then waits for the output of that run.
 func (o *output) awaitDrained() {
 	run := o.drainingRun
-	o.awaitedDrain = run
+	o.awaitsDrain = true
 	o.Collector.Drained(func() {
-		o.awaitedDrain = ""
+		o.awaitsDrain = false
 		if o.drainingRun != run {
 			o.awaitDrained()
 			return

@@ -20,8 +20,7 @@ type output struct {
 	// Invocation id of the last run that ended with output still in the pipe; "" when that is in
 	// the log
 	drainingRun string
-	// Invocation id of the run whose output is being awaited; "" without one
-	awaitedDrain string
+	awaitsDrain bool // a callback waits until output of a run is in the log
 	// Definition whose log options apply; nil: those of the program and of its run are mixed
 	definition      *config.Program
 	onRunEnd        func() // shows the end of a run; may be nil

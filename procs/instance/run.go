@@ -25,6 +25,7 @@ type run struct {
 	// What the predecessor recorded in the event log, perhaps not in the journal
 	recordedBefore eventlog.Recorded
 	hadProcess     bool // a process was started, so a teardown may be needed
+	postStopped    bool // the post_stop hooks are over
 
 	spawn spawnAttempt // up to the result of the spawn of the main process
 	hook  *hookRun     // hooks under way; nil without them
@@ -41,7 +42,6 @@ type run struct {
 	teardown *teardown // nil while the main process lives
 	// When leftover processes get SIGKILL; 0 while the main process lives
 	teardownDeadline time.Duration
-	postStopped      bool // the post_stop hooks are over
 }
 
 // newRun returns a run of the instance that has done nothing yet.
