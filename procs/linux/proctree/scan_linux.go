@@ -293,9 +293,10 @@ func (c *Scanner) byFIFO(pid int) (tree *Tree, readable bool) {
 	fifos := map[string]*Tree{}
 	for _, t := range c.trees {
 		for _, fifo := range t.fifos {
-			if fifo != "" {
-				fifos[fifo] = t
-			}
+			fifos[fifo] = t
+		}
+		if t.hasPlainFIFO {
+			fifos[c.fifoDir+t.instance] = t
 		}
 	}
 	c.mu.Unlock()

@@ -3,6 +3,8 @@ package proctree
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 
 	"superd/config"
 	"superd/internal/procfs"
+	"superd/pidfd"
 	"superd/procs/host"
 	"superd/procs/linux/linuxtest"
 )
@@ -152,4 +155,39 @@ func BenchmarkProcessScan(b *testing.B) {
 		}
 	}
 	bed.End(crowd)
+}
+
+// TestByFIFO: a process belongs to the tree whose output it has open, under the name of the
+// instance or another one.
+func TestByFIFO(t *testing.T) {
+	dir := t.TempDir()
+	c := New(Options{})
+	for i, names := range [][]string{{"web"}, {"db", "db:stderr"}} {
+		tree := c.NewTree(names[0], false)
+		var outputs []int
+		var last *os.File
+		for _, name := range names {
+			path := filepath.Join(dir, name)
+			if err := unix.Mkfifo(path, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			fifo, err := os.OpenFile(path, os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer fifo.Close()
+			outputs, last = append(outputs, int(fifo.Fd())), fifo
+		}
+		tree.RegisterSpawned(pidfd.Identity{Pid: i + 1, Start: 1}, outputs)
+		cmd := exec.CommandContext(t.Context(), "sleep", "60")
+		cmd.Stdout = last
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer cmd.Wait()
+		defer cmd.Process.Kill()
+		if got, _ := c.byFIFO(cmd.Process.Pid); got != tree {
+			t.Errorf("a process with the FIFO %s is of tree %v, want %s", names[len(names)-1], got, names[0])
+		}
+	}
 }

@@ -53,6 +53,7 @@ type Scanner struct {
 	changed sync.Cond // signals the end of a kill
 	trees   map[string]*Tree
 	register
+	fifoDir              string // directory of the first FIFO, with a slash; "" before that
 	memberRequests       []*memberRequest
 	unattributedRequests []func([]host.Member) // requests for unattributed processes
 	serving              bool                  // a goroutine serves requests and kills
@@ -94,7 +95,7 @@ type Options struct {
 type memberRequest struct {
 	tree   *Tree
 	done   func([]host.Member)
-	spawns int   // starts of the tree when the scan began
+	spawns int32 // starts of the tree when the scan began
 	before *scan // a scan that found no process; nil: none yet
 	tries  int   // number of scans so far
 }
@@ -144,19 +145,21 @@ type Tree struct {
 	scanner  *Scanner
 	instance string
 
-	spawns           int  // number of starts so far
-	mayHaveProcesses bool // no scan has shown that it is empty
 	// lower bound of its processes' start times, in clock ticks since boot; valid while
 	// mayHaveProcesses and not foreign
-	since uint64
+	since  uint64
+	spawns int32 // number of starts so far
 	// starts since then whose process is not in roots: it is not registered yet, there is none, or
 	// there were too many
-	unregistered int
-	foreign      bool              // a predecessor may have started its processes
-	roots        []host.ProcessKey // its part of scanner.roots, oldest first
-	fifos        []string          // paths of its outputs as in /proc
+	unregistered     int32
+	mayHaveProcesses bool // no scan has shown that it is empty
+	foreign          bool // a predecessor may have started its processes
+	killing          bool
+	hasPlainFIFO     bool               // an output has its name, in scanner.fifoDir
+	roots            []host.ProcessKey  // its part of scanner.roots, oldest first
+	oneRoot          [1]host.ProcessKey // storage of roots; most trees have one
+	fifos            []string           // paths of its other outputs as in /proc
 
-	killing   bool
 	killUntil time.Time
 	killed    map[host.ProcessKey]bool // used by serve: processes that got SIGKILL
 	// used by serve: the last scan during the kill, if it found no process of the tree
@@ -173,6 +176,7 @@ type register struct {
 // NewTree returns the tree of an instance. If inherited, processes of a predecessor may live in it.
 func (c *Scanner) NewTree(instance string, inherited bool) *Tree {
 	t := &Tree{scanner: c, instance: instance, mayHaveProcesses: inherited, foreign: inherited}
+	t.roots = t.oneRoot[:0]
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if inherited {

@@ -114,7 +114,7 @@ func (c *Scanner) answer(q *memberRequest, sc *scan) bool {
 // hasNoProcess reports whether superd's own children prove that no process lives in the tree, which
 // has had this number of starts. A process of the tree is one of its roots, or below one, or below
 // a child that superd got since the tree's first start.
-func (t *Tree) hasNoProcess(spawns int) bool {
+func (t *Tree) hasNoProcess(spawns int32) bool {
 	c := t.scanner
 	c.mu.Lock()
 	roots, since := slices.Clone(t.roots), t.since

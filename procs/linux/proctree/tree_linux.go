@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -34,7 +35,8 @@ func (t *Tree) Adopt(a *host.RecoveredProcess) error {
 	c := t.scanner
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t.fifos, c.outsidersStale = fifos, c.outsidersStale || t.foreign
+	t.setFIFOs(fifos)
+	c.outsidersStale = c.outsidersStale || t.foreign
 	if a.Found != nil {
 		t.addRoot(host.ProcessKey{Pid: a.Process.Pid, Start: a.Process.Start})
 	}
@@ -161,12 +163,30 @@ func (t *Tree) RegisterSpawned(id pidfd.Identity, outputs []int) {
 	c := t.scanner
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t.fifos = fifos
+	t.setFIFOs(fifos)
 	t.unregistered--
 	if !t.mayHaveProcesses { // setEmpty was called between PrepareSpawn and the fork
 		t.mayHaveProcesses, t.since, t.unregistered = true, id.Start, 0
 	}
 	t.addRoot(host.ProcessKey{Pid: id.Pid, Start: id.Start})
+}
+
+// setFIFOs sets the paths of the outputs. Most are scanner.fifoDir and the instance's name: such a
+// path is not stored, as a small string of each program that lives long keeps pages from being
+// returned to the system. The caller holds c.mu.
+func (t *Tree) setFIFOs(paths []string) {
+	t.hasPlainFIFO, t.fifos = false, nil
+	for _, fifo := range paths {
+		dir, name := filepath.Split(fifo)
+		if t.scanner.fifoDir == "" {
+			t.scanner.fifoDir = strings.Clone(dir)
+		}
+		if name == t.instance && dir == t.scanner.fifoDir {
+			t.hasPlainFIFO = true
+		} else if fifo != "" {
+			t.fifos = append(t.fifos, fifo)
+		}
+	}
 }
 
 // AddMain registers another main process, which was in the tree already.
