@@ -112,8 +112,10 @@ func (g *Graph[T]) Len() int { return len(g.programs) }
 // Add adds the node of an instance of that program. A detached node delays no other node, as its
 // program is not in the graph.
 func (g *Graph[T]) Add(n *Node[T], owned T, program string, detached bool, links Links) {
-	p := newProgram[T](program)
-	if !detached {
+	var p *Program[T]
+	if detached {
+		p = newProgram[T](program)
+	} else {
 		p = g.program(program)
 	}
 	*n = Node[T]{owned: owned, program: p, requirements: &noRequirements, index: int32(len(p.nodes))}
