@@ -6,34 +6,11 @@ import (
 	"slices"
 	"syscall"
 
-	"superd/logs"
 	"superd/pidfd"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/instance"
 )
-
-// An Op is an operator's command.
-type Op uint8
-
-// The operator's commands.
-const (
-	OpStart Op = iota
-	OpStop
-	OpRestart
-)
-
-// A CommandResult is the result of a command for one instance.
-type CommandResult struct {
-	Name    string
-	OK      bool
-	State   fsm.State
-	Message string // what happened, as text
-
-	// Why the command is not in the journal: a crash of superd would undo it; nil: it is. OK is
-	// then false, although the command was carried out.
-	Unrecorded error
-}
 
 // Command applies op to the instances that names select. With wait, done runs when each of them has
 // reached the desired state or cannot reach it; without, at once. A restart with wait also waits
@@ -86,12 +63,12 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 			continue
 		}
 		in.Record(instance.Because(byOperator(eventlog.Event{Kind: eventlog.Command}), op.reason()))
-		if already := s.noopMessage(in, op); already != "" {
-			s.command(in, op)
+		if already := op.noopMessage(in); already != "" {
+			s.reconciler.perform(in, op)
 			setResult(CommandResult{OK: true, State: in.Machine.State(), Message: already})
 			continue
 		}
-		s.command(in, op)
+		s.reconciler.perform(in, op)
 		if !wait {
 			setResult(CommandResult{OK: true, State: in.Machine.State(), Message: op.String() + " requested"})
 			continue
@@ -118,19 +95,6 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 	return cancel, nil
 }
 
-// markUnrecorded marks a successful result as not in the journal. A failed one keeps its message.
-func (o *CommandResult) markUnrecorded(cause error) {
-	if o.OK {
-		o.OK, o.Unrecorded = false, cause
-		o.Message += ", " + unrecordedText(cause)
-	}
-}
-
-// unrecordedText returns the consequence of a command that is not in the journal.
-func unrecordedText(cause error) string {
-	return fmt.Sprintf("but not recorded, so a crash of superd undoes it: %v", cause)
-}
-
 // liveDependents returns the live instances that require one of the restarted, directly or
 // indirectly. They restart with it.
 func (s *Supervisor) liveDependents(restarted []*instance.Instance) (found []*instance.Instance) {
@@ -152,13 +116,6 @@ func (s *Supervisor) liveDependents(restarted []*instance.Instance) (found []*in
 	return found
 }
 
-// String returns the command's name: start, stop or restart.
-func (op Op) String() string { return [...]string{"start", "stop", "restart"}[op] }
-
-func (op Op) reason() fsm.Reason {
-	return fsm.Reason{Kind: [...]fsm.ReasonKind{fsm.ReasonRequestedStart, fsm.ReasonRequestedStop, fsm.ReasonRequestedRestart}[op]}
-}
-
 // refusal returns why op is not possible at present; empty if it is.
 func (s *Supervisor) refusal(in *instance.Instance, op Op) string {
 	switch {
@@ -172,42 +129,6 @@ func (s *Supervisor) refusal(in *instance.Instance, op Op) string {
 		return "it is removed from the configuration and stopping"
 	}
 	return ""
-}
-
-// noopMessage returns the result of a command that has nothing to wait for; empty otherwise.
-func (s *Supervisor) noopMessage(in *instance.Instance, op Op) string {
-	switch {
-	case in.Membership.Leaves(), in.Quarantined():
-	case op == OpStart && in.Machine.State() == fsm.Running && !in.IsOneShot():
-		return fmt.Sprintf("already running, pid %d", in.Pid())
-	case op == OpStop && in.Machine.State().AtRest():
-		return "already " + in.Machine.State().String()
-	}
-	return ""
-}
-
-// command carries out op without waiting. Every command is legal in every state.
-func (s *Supervisor) command(in *instance.Instance, op Op) {
-	if in.Membership.Leaves() {
-		// The command applies to the replacement
-		in.Membership.Target = &fsm.Target{Up: op != OpStop, By: fsm.By(fsm.ActorOperator)}
-		in.Save()
-		return
-	}
-	if in.Quarantined() {
-		in.Quarantine.Kill()
-		return
-	}
-	switch op {
-	case OpStart:
-		in.Apply(in.Machine.WantUp(fsm.By(fsm.ActorOperator), true, in.Conditions()))
-		s.reconciler.startWithRequirements(in)
-	case OpStop:
-		in.Apply(in.Machine.WantDown(fsm.By(fsm.ActorOperator), in.Conditions()))
-	case OpRestart:
-		in.Apply(in.Machine.WantRestart(fsm.By(fsm.ActorOperator), true, in.Conditions()))
-		s.reconciler.startWithRequirements(in)
-	}
 }
 
 // Signal sends sig to the main process of the instances that names select.
@@ -241,19 +162,4 @@ func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]CommandResult
 		outcomes = append(outcomes, outcome)
 	}
 	return outcomes, nil
-}
-
-// Collector returns the output of the one instance that name selects.
-func (s *Supervisor) Collector(name string) (*logs.Collector, error) {
-	selected, err := s.selector.instances([]string{name})
-	if err != nil {
-		return nil, err
-	}
-	switch len(selected) {
-	case 1:
-		return &selected[0].Output.Collector, nil
-	case 0: // a program or a glob, without instances
-		return nil, fmt.Errorf("select %q: %s", name, s.selector.noInstancesText(name))
-	}
-	return nil, fmt.Errorf("select %q: %d instances have this name; name one, such as %s", name, len(selected), selected[0].Name)
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"superd/config"
-	"superd/procs/fsm"
 	"superd/procs/instance"
 )
 
@@ -126,15 +125,4 @@ func (c *conflicts) release(in *instance.Instance) {
 			c.reconciler.enqueue(other)
 		}
 	}
-}
-
-// replace retires the instance and creates another one with that definition when it is gone. It is
-// used if another instance still owns the new log file.
-func (r *replicas) replace(in *instance.Instance, program *config.Program) {
-	desired := in.Machine.Desired()
-	r.retire(in, fsm.By(fsm.ActorReload))
-	in.Membership.ReplaceBy(program)
-	in.Membership.Target = &desired
-	in.Node.Relink()
-	in.Save()
 }

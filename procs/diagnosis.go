@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"slices"
 	"time"
 
 	"superd/config"
@@ -113,7 +114,7 @@ func (s *Supervisor) diagnosis(in *instance.Instance) Diagnosis {
 		},
 		WaitsFor: in.Node.WaitsFor(), Stage: r.Stage,
 		Processes: ProcessDiagnosis{
-			Unkillable: r.Unkillable, Unattributed: s.unattributed(in), NoCgroup: in.Tree.Lack(),
+			Unkillable: r.Unkillable, Unattributed: unattributedOf(s.Host, in), NoCgroup: in.Tree.Lack(),
 		},
 		Output:    diagnoseOutput(in, r.NoOutput),
 		NextStart: st.NextStart,
@@ -160,4 +161,14 @@ func restartsWhenDown(in *instance.Instance) bool {
 		return m.Desired().Up && m.Outcome() == fsm.RunEndedRestart && !in.Node.Lost()
 	}
 	return m.RestartPending() && !in.Node.Lost()
+}
+
+// unattributedOf returns the unattributed processes that may belong to the instance.
+func unattributedOf(h host.Host, in *instance.Instance) (all []host.UnattributedProcess) {
+	for _, s := range h.Unowned() {
+		if slices.Contains(s.Instances, in.Name) {
+			all = append(all, s)
+		}
+	}
+	return all
 }

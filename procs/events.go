@@ -72,3 +72,35 @@ func byOperator(e eventlog.Event) eventlog.Event {
 	e.By, e.ByKind = by.String(), by.Kind.String()
 	return e
 }
+
+// saveDrops records the output that the collector has dropped, until no more is dropped.
+func (r *recorder) saveDrops(c *logs.Collector) {
+	in := r.registry.byName[c.Name()]
+	if in == nil || &in.Output.Collector != c {
+		return
+	}
+	was := c.Drops()
+	in.Save()
+	r.AfterSaving(func(unrecorded error) {
+		switch {
+		case unrecorded != nil: // one retry serves all drops
+			r.Scope.After(recordPause, func() { r.saveDrops(c) })
+		case c.DropsSaved(was):
+			r.saveDrops(c)
+		}
+	})
+}
+
+// saveOutputStart saves where the output of a run begins in its log, then calls saved. The output
+// is written only after that. So a successor finds the line that reports readiness even if this
+// superd was killed after it wrote the line and before it read it. It may be called from any
+// goroutine.
+func (r *recorder) saveOutputStart(at logs.RunStart, saved func()) {
+	r.Scope.Post(func() {
+		if in := r.registry.byName[at.Instance]; in != nil {
+			in.SetOutputStart(at)
+		}
+		r.writeEvents()
+		r.journal.Flush(func(error) { saved() })
+	})
+}

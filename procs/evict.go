@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"superd/config"
 	"superd/loop"
 	"superd/pidfd"
 	"superd/procs/host"
@@ -33,18 +32,15 @@ type eviction struct {
 	done     func()
 }
 
-// evict starts the eviction. It calls done, perhaps before it returns, when no process is left or
-// the remaining ones are unkillable. If a program's kill_mode spares processes, evict ends none,
-// since they may be unattributed now.
-func (d *shutdown) evict(done func()) {
-	for _, in := range d.registry.instances {
-		if mode := in.Program.KillMode; mode == config.KillProcess || mode == config.KillGroup {
-			done()
-			return
-		}
-	}
-	e := &eviction{host: d.Host, log: d.Log, scope: d.Scope.Child(), signaled: map[host.ProcessKey]bool{}, done: done, killing: d.hurry}
-	d.eviction = e
+// newEviction returns an eviction that calls done when no process is left, or those left are
+// unkillable.
+func newEviction(h host.Host, log *slog.Logger, scope *loop.Scope, done func()) *eviction {
+	return &eviction{host: h, log: log, scope: scope, signaled: map[host.ProcessKey]bool{}, done: done}
+}
+
+// start starts the eviction. With hurry it begins with SIGKILL. It may call done before it returns.
+func (e *eviction) start(hurry bool) {
+	e.killing = hurry
 	e.round = e.scope.Child()
 	if e.killing {
 		e.scope.After(host.KillPause, e.giveUp)
@@ -135,14 +131,4 @@ func closeMembers(all []host.Member) {
 	for _, m := range all {
 		m.Process.Close()
 	}
-}
-
-// unattributed returns the unattributed processes that may belong to the instance.
-func (s *Supervisor) unattributed(in *instance.Instance) (all []host.UnattributedProcess) {
-	for _, s := range s.Host.Unowned() {
-		if slices.Contains(s.Instances, in.Name) {
-			all = append(all, s)
-		}
-	}
-	return all
 }

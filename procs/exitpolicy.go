@@ -24,14 +24,6 @@ type exitPolicy struct {
 	status     int    // superd's exit status
 }
 
-// newExitPolicy returns the exit policy of s, whose parts it needs.
-func newExitPolicy(s *Supervisor) *exitPolicy {
-	return &exitPolicy{
-		platform: s.platform, shutdown: s.shutdown, registry: s.registry,
-		reconciler: s.reconciler, config: s.config, saveSelf: s.saveSelf,
-	}
-}
-
 // snapshot sets in the record of superd whether something was started, and the exit status in that
 // of the shutdown.
 func (x *exitPolicy) snapshot(v *snapshot.Superd) {
@@ -160,6 +152,3 @@ func exitStatus(in *instance.Instance) int {
 		return e.Code
 	}
 }
-
-// ExitStatus returns superd's exit status after the shutdown: 0 unless a program decides it.
-func (s *Supervisor) ExitStatus() int { return s.exitPolicy.status }

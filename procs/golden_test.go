@@ -117,7 +117,7 @@ func TestGoldenRecords(t *testing.T) {
 			t.Errorf("no instance is %s", state.Name())
 		}
 	}
-	b.WriteString(recordText(t, snapshot.SuperdKey, h.sup.snapshot()))
+	b.WriteString(recordText(t, snapshot.SuperdKey, h.sup.self.snapshot()))
 	b.WriteString(recordText(t, snapshot.ScaleKey("web"), inspect(h.sup).scales()["web"]))
 	b.WriteString(recordText(t, snapshot.StartKey("web", 7), &snapshot.Start{
 		Run: "r", Config: 2, Hook: new(1), PostStop: true, After: 3, Process: &snapshot.Process{Pid: 4, Start: 5, Inode: 6, FDName: "7"}, Notify: "8", Ready: "9",
@@ -126,7 +126,7 @@ func TestGoldenRecords(t *testing.T) {
 	b.WriteString("\nand in a shutdown:\n")
 	h.sup.Shutdown("SIGTERM")
 	h.v.RunFor(time.Millisecond)
-	b.WriteString(recordText(t, snapshot.SuperdKey, h.sup.snapshot()))
+	b.WriteString(recordText(t, snapshot.SuperdKey, h.sup.self.snapshot()))
 	b.WriteString(recordText(t, snapshot.InstanceKey("web@1"), inspect(h.sup).instance("web@1").record()))
 	golden.Check(t, "journal.txt", b.String())
 

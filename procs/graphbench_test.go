@@ -172,7 +172,7 @@ func BenchmarkRebuildGraph(b *testing.B) {
 		b.Run(graph.name, func(b *testing.B) {
 			_, s := quickSupervisor(graphConfig(10_000, graph.requirements))
 			for b.Loop() {
-				s.reloads.rebuildGraph()
+				s.applier.rebuildGraph()
 			}
 		})
 	}

@@ -171,12 +171,12 @@ func (v instanceView) waiters() (all []waiterView) {
 
 // apply activates a configuration with a given comparison, as a reload does.
 func (i inspection) apply(next *config.Config, diff config.Diff) ReloadResult {
-	return i.s.reloads.applyWithExitPolicy(next, diff)
+	return i.s.applier.applyWithExitPolicy(next, diff)
 }
 
 // activate activates a configuration as a reload does.
 func (i inspection) activate(next *config.Config) ReloadResult {
-	return i.s.reloads.compareAndApply(next)
+	return i.s.applier.compareAndApply(next)
 }
 
 // kill ends the supervisor as SIGKILL does.

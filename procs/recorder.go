@@ -3,23 +3,8 @@ package procs
 import (
 	"time"
 
-	"superd/logs"
 	"superd/loop"
-	"superd/procs/fsm"
-	"superd/procs/snapshot"
 )
-
-// A Journal stores values for a successor. [superd/procs/journal.Journal] implements it.
-type Journal interface {
-	Put(key string, value any) error // writes before it returns; called off the loop
-	// In order, after Write. value must not change any more; nil removes key. A func() []byte
-	// returns JSON.
-	Queue(key string, value any)
-	QueueFirst(key string, value any) // as Queue, but before all that is queued
-	Write()                           // writes the queue soon
-	// calls done when all that was queued is written, or with the error; on any goroutine
-	Flush(done func(error))
-}
 
 // A noopJournal stores nothing.
 type noopJournal struct{}
@@ -38,6 +23,7 @@ const writePause = 2 * time.Millisecond
 // batches the records of a turn, and runs callbacks when the journal has them.
 type recorder struct {
 	*platform
+	registry *registry
 	journal  Journal
 	timer    *loop.Timer // writes what is queued; nil: nothing was queued so far
 	recorded recordQueue // callbacks that wait for the journal
@@ -49,8 +35,8 @@ type recorder struct {
 	leavesRecords bool // see [Supervisor.LeavesRecords]
 }
 
-func newRecorder(p *platform) *recorder {
-	r := &recorder{platform: p, journal: p.options.Journal}
+func newRecorder(p *platform, reg *registry) *recorder {
+	r := &recorder{platform: p, registry: reg, journal: p.options.Journal}
 	if r.journal == nil {
 		r.journal = noopJournal{}
 	}
@@ -167,98 +153,4 @@ const recordPause = time.Second
 type recordQueue struct {
 	waiting []func()
 	busy    bool // a flush is under way, or a retry is pending
-}
-
-// saveSelf queues the record of superd itself.
-func (s *Supervisor) saveSelf() {
-	if !s.recorder.ended {
-		s.recorder.Queue(snapshot.SuperdKey, s.snapshot())
-	}
-}
-
-// snapshot returns the record of superd itself, from the parts that have durable fields.
-func (s *Supervisor) snapshot() *snapshot.Superd {
-	v := &snapshot.Superd{Shutdown: s.shutdown.snapshot()}
-	s.config.snapshot(v)
-	s.exitPolicy.snapshot(v)
-	return v
-}
-
-// restore sets the parts to the record of a predecessor. It reports whether the predecessor's
-// configuration is known.
-func (s *Supervisor) restore(r *snapshot.Snapshot) (known bool) {
-	s.recorder.starts = r.LastStart
-	s.Schedules.Restore(r.Schedules)
-	v := r.Superd
-	v.Begun = v.Begun || r.Lives()
-	if !s.options.Predecessor.Resumed {
-		v.Shutdown = nil // it is undone
-	}
-	known = s.config.restore(&v, r.Configs[r.Oldest()])
-	s.shutdown.restore(v.Shutdown)
-	s.exitPolicy.restore(&v)
-	return known
-}
-
-// saveEnd removes all records except the state of schedules and the programs that an operator has
-// stopped: a program stopped by `superd ctl stop` stays stopped until `superd ctl start`.
-func (s *Supervisor) saveEnd() {
-	s.recorder.ended = true
-	s.recorder.leavesRecords = false
-	for _, in := range s.registry.instances {
-		if state := in.Schedule.State(); state != nil {
-			s.recorder.leavesRecords = true
-			s.recorder.Queue(snapshot.ScheduleKey(in.Name), state)
-		}
-		desired := in.Machine.Desired()
-		if before, ok := in.Machine.DesiredBeforeShutdown(); ok {
-			desired = before
-		}
-		if in.Membership.Leaves() || desired != (fsm.Target{Up: false, By: fsm.By(fsm.ActorOperator)}) {
-			s.recorder.Queue(snapshot.InstanceKey(in.Name), nil)
-			continue
-		}
-		s.recorder.leavesRecords = true
-		s.recorder.Queue(snapshot.InstanceKey(in.Name), &snapshot.Instance{
-			State: fsm.Stopped.Name(), Outcome: fsm.RunEndedDown.OutcomeName(), Desired: desired.Snapshot(),
-			StateReason: fsm.ReasonStopped.With(desired.By.String()).Snapshot(), Since: in.SinceAt,
-		})
-	}
-	s.config.removeRecords()
-	s.recorder.Queue(snapshot.SuperdKey, &snapshot.Superd{Ended: true})
-}
-
-// LeavesRecords reports whether records for a successor remain after an orderly end.
-func (s *Supervisor) LeavesRecords() bool { return s.recorder.leavesRecords }
-
-// saveDrops records the output that the collector has dropped, until no more is dropped.
-func (s *Supervisor) saveDrops(c *logs.Collector) {
-	in := s.registry.byName[c.Name()]
-	if in == nil || &in.Output.Collector != c {
-		return
-	}
-	was := c.Drops()
-	in.Save()
-	s.recorder.AfterSaving(func(unrecorded error) {
-		switch {
-		case unrecorded != nil: // one retry serves all drops
-			s.Scope.After(recordPause, func() { s.saveDrops(c) })
-		case c.DropsSaved(was):
-			s.saveDrops(c)
-		}
-	})
-}
-
-// saveOutputStart saves where the output of a run begins in its log, then calls saved. The output
-// is written only after that. So a successor finds the line that reports readiness even if this
-// superd was killed after it wrote the line and before it read it. It may be called from any
-// goroutine.
-func (s *Supervisor) saveOutputStart(at logs.RunStart, saved func()) {
-	s.Scope.Post(func() {
-		if in := s.registry.byName[at.Instance]; in != nil {
-			in.SetOutputStart(at)
-		}
-		s.recorder.writeEvents()
-		s.recorder.journal.Flush(func(error) { saved() })
-	})
 }

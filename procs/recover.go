@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"superd/config"
@@ -12,65 +14,30 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/instance"
+	"superd/procs/reaper"
 	"superd/procs/snapshot"
 )
 
 // A recovery restores what a predecessor has left: instances, processes, FIFOs and stored
-// descriptors. It only orchestrates, and calls back into the supervisor, since it concerns all
-// parts.
+// descriptors. It only orchestrates.
 type recovery struct {
 	*platform
-	sup       *Supervisor
+	registry   *registry
+	recorder   *recorder
+	fds        *fdKeeper
+	reaper     *reaper.Reaper
+	config     *configState
+	conflicts  *conflicts
+	shutdown   *shutdown
+	exitPolicy *exitPolicy
+	replicas   *replicas
+	applier    *applier
+	self       *selfRecord
+	onRest     func(*instance.Instance) // see [Supervisor.onRest]
+
 	leftovers map[string][]host.Leftover // processes of unknown runs, by instance
 	// Runs whose started processes a damaged journal may not have
 	uncertainRuns map[string]bool
-}
-
-func newRecovery(s *Supervisor) *recovery {
-	return &recovery{platform: s.platform, sup: s, leftovers: map[string][]host.Leftover{}}
-}
-
-// Adopt recovers the instances and processes of a predecessor. It is called before the loop runs
-// and before Start. After an error nothing has changed, and nothing must be started.
-func (s *Supervisor) Adopt() error {
-	r := s.options.Predecessor.Snapshot
-	if r == nil {
-		s.recovery.removeOldNames()
-		return nil
-	}
-	known := s.restore(r)
-	s.fds.inherit(s.options.Predecessor.StoredFDs.Files)
-	for _, name := range r.FDNames() {
-		s.fds.known(name)
-	}
-	s.replicas.restoreScales(r)
-	if r.Incomplete {
-		if err := s.recovery.findUnrecorded(r); err != nil {
-			return err
-		}
-	}
-	all := s.recovery.mergeRecords(r)
-	if err := s.recovery.search(r, all); err != nil {
-		return err
-	}
-	if err := s.recovery.reopen(all); err != nil {
-		return err
-	}
-	if r.Superd.Shutdown != nil && !s.shutdown.begun {
-		// The shutdown is undone. This is recorded first: if superd is killed now, the keeper
-		// starts another supervisor, which must not resume the shutdown.
-		if err := s.recorder.journal.Put(snapshot.SuperdKey, s.snapshot()); err != nil {
-			s.Log.Warn("end of the shutdown not recorded", "error", err)
-		}
-	}
-	if known {
-		s.saveSelf()
-	} else {
-		s.config.activateFirst()
-	}
-	s.recovery.removeOldNames()
-	s.recovery.resume(all)
-	return nil
 }
 
 // removeOldNames removes the FIFOs and notify sockets that belong to no instance. They exist if
@@ -78,7 +45,7 @@ func (s *Supervisor) Adopt() error {
 // called before the first start.
 func (c *recovery) removeOldNames() {
 	var keep []string
-	for _, in := range c.sup.registry.instances {
+	for _, in := range c.registry.instances {
 		keep = append(keep, c.RuntimePaths(in.Name)...)
 	}
 	c.Host.RemoveOtherNames([]string{c.options.Paths.FIFODir, c.options.Paths.NotifyDir}, keep)
@@ -89,7 +56,7 @@ func (c *recovery) removeOldNames() {
 func (c *recovery) mergeRecords(r *snapshot.Snapshot) []*instance.Recovered {
 	var all []*instance.Recovered
 	for _, name := range r.Names() {
-		v := r.Merge(name, c.sup.config.active)
+		v := r.Merge(name, c.config.active)
 		program, unknown := v.Program, v.Program == nil
 		if unknown && r.Superd.Ended {
 			// The operator's stop ends with the program, as at a reload
@@ -100,18 +67,18 @@ func (c *recovery) mergeRecords(r *snapshot.Snapshot) []*instance.Recovered {
 			program = config.DefaultProgram(config.ProgramOf(name))
 			c.Log.Warn("program is in no configuration: stopping it with default settings", "instance", name)
 		}
-		in := c.sup.newInstance(name, program, v.RunDefinition(program), v.Tree)
+		in := c.replicas.newInstance(name, program, v.RunDefinition(program), v.Tree)
 		in.Marks.TreeRecovered = true
 		if v.Removed || unknown {
 			in.Membership.Update(fsm.Retire)
 		}
 		in.Restore(v.Instance)
 		in.Node.Publish()
-		c.sup.registry.add(in)
+		c.registry.add(in)
 		all = append(all, &instance.Recovered{In: in, Saved: v})
 	}
-	for _, in := range c.sup.registry.instances {
-		c.sup.conflicts.find(in)
+	for _, in := range c.registry.instances {
+		c.conflicts.find(in)
 	}
 	return all
 }
@@ -178,7 +145,7 @@ func (c *recovery) reopen(all []*instance.Recovered) error {
 		p := a.Saved.Process()
 		if p != nil {
 			recovered.Process = instance.RestoreIdentity(p)
-			recovered.PidFD = c.sup.fds.Claim(p.FDName)
+			recovered.PidFD = c.fds.Claim(p.FDName)
 		}
 		a.ClaimNotifyFDs()
 		exists, fdNames := a.Saved.FIFOs()
@@ -193,7 +160,7 @@ func (c *recovery) reopen(all []*instance.Recovered) error {
 			if !is {
 				continue
 			}
-			o := host.RecoveredOutput{Stream: logs.Stream(which), FIFO: c.FIFOPath(a.In.Name, logs.Stream(which)), ReadFD: c.sup.fds.Claim(fdNames[which])}
+			o := host.RecoveredOutput{Stream: logs.Stream(which), FIFO: c.FIFOPath(a.In.Name, logs.Stream(which)), ReadFD: c.fds.Claim(fdNames[which])}
 			o.Gap = o.ReadFD < 0
 			a.OutputGap = a.OutputGap || o.Gap && o.Stream != instance.Input
 			recovered.Outputs = append(recovered.Outputs, o)
@@ -222,7 +189,7 @@ func (c *recovery) reopen(all []*instance.Recovered) error {
 		}
 		return errors.Join(errs...)
 	}
-	c.sup.fds.discardInherited() // no record refers to them
+	c.fds.discardInherited() // no record refers to them
 	outputLost := false
 	for _, a := range all {
 		a.RestoreOutput()
@@ -241,3 +208,31 @@ func (c *recovery) reopen(all []*instance.Recovered) error {
 
 // eventLogTimeout bounds how long a recovery waits for the event log.
 const eventLogTimeout = time.Second
+
+// UsersOf returns the users as which the instance's program runs in a configuration: one, or none
+// if the program is not configured or runs as superd's user.
+func UsersOf(conf *config.Config, instance string) []string {
+	if p := conf.Program(config.ProgramOf(instance)); p != nil && p.User != "" {
+		return []string{p.User}
+	}
+	return nil
+}
+
+// usersOf returns a function that returns the users as which an instance's program may run, in any
+// known configuration.
+func (c *recovery) usersOf(r *snapshot.Snapshot) func(instance string) []string {
+	all := append(slices.Collect(maps.Values(r.Configs)), c.config.active)
+	return func(instance string) (users []string) {
+		for _, conf := range all {
+			users = append(users, UsersOf(conf, instance)...)
+		}
+		if v := r.Instances[instance]; v != nil {
+			for _, p := range []*config.Program{v.Definition, v.RunDefinition(nil)} {
+				if p != nil && p.User != "" {
+					users = append(users, p.User)
+				}
+			}
+		}
+		return users
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -15,44 +14,22 @@ import (
 	"superd/procs/instance"
 )
 
-// A ReloadResult is what a reload has changed, or would change.
-type ReloadResult struct {
-	config.Diff
-	DryRun bool
-	Notes  []string // further effects, as text
-
-	Unrecorded error // why the change is not in the journal; nil: it is
-}
-
 // reloadTimeout bounds how long the callers of a reload wait for a file whose reading hangs.
 const reloadTimeout = 30 * time.Second
 
-// reloads has the requests to reload the configuration. It reads one off the loop, compares it with
-// the active one and applies the difference to the instances.
+// reloads has the requests to reload the configuration. It reads one off the loop and
+// compares it with the active one.
 type reloads struct {
 	*platform
-	registry      *registry
 	recorder      *recorder
 	config        *configState
-	replicas      *replicas
-	conflicts     *conflicts
+	applier       *applier
 	shutdown      *shutdown
-	exitPolicy    *exitPolicy
-	subscriptions *subscriptions
 	readyNotifier *readyNotifier
 
 	running  bool
 	waiting  []*reloadRequest        // requests that wait for the next reload
 	hungFile *atomic.Pointer[string] // file on which a reload hangs; nil: none hangs
-}
-
-// newReloads returns the reloads of s, whose parts it needs.
-func newReloads(s *Supervisor) *reloads {
-	return &reloads{
-		platform: s.platform, registry: s.registry, recorder: s.recorder, config: s.config,
-		replicas: s.replicas, conflicts: s.conflicts, shutdown: s.shutdown, exitPolicy: s.exitPolicy,
-		subscriptions: s.subscriptions, readyNotifier: s.readyNotifier,
-	}
 }
 
 // A reloadRequest is a caller that waits for a reload.
@@ -72,15 +49,6 @@ var (
 	errShuttingDown = errors.New("reload configuration: superd is shutting down")
 	errNoPrograms   = errors.New("reload configuration: it has no programs; was it being written? To stop all programs use `superd ctl stop '*'`")
 )
-
-// Reload reads the configuration again, off the loop, and activates it: all of it or, if it has any
-// mistake, nothing. With dryRun it only returns what would change. done runs on the loop.
-//
-// During a reload, a further one waits for its end, as the file may have changed since it was read.
-// If the reading hangs, all callers get an error, and the reload continues.
-func (s *Supervisor) Reload(dryRun bool, done func(ReloadResult, error)) {
-	s.reloads.request(dryRun, done)
-}
 
 // request is [Supervisor.Reload].
 func (l *reloads) request(dryRun bool, done func(ReloadResult, error)) {
@@ -156,7 +124,7 @@ func (l *reloads) serve() {
 			timer.Stop()
 			l.hungFile = nil
 			if err == nil {
-				l.addOutdated(&diff, next)
+				l.applier.addOutdated(&diff, next)
 			}
 			switch {
 			case l.shutdown.begun:
@@ -166,10 +134,10 @@ func (l *reloads) serve() {
 			case len(next.Programs) == 0 && len(l.config.active.Programs) > 0:
 				finish(ReloadResult{}, errNoPrograms)
 			case dryRun:
-				finish(ReloadResult{Diff: diff, Notes: l.notes(diff)}, nil)
+				finish(ReloadResult{Diff: diff, Notes: l.applier.notes(diff)}, nil)
 			default:
-				result := l.applyWithExitPolicy(next, diff)
-				l.record(&diff)
+				result := l.applier.applyWithExitPolicy(next, diff)
+				l.applier.record(&diff)
 				l.recorder.AfterSaving(func(err error) {
 					result.Unrecorded = err
 					finish(result, nil)
@@ -177,167 +145,4 @@ func (l *reloads) serve() {
 			}
 		})
 	}()
-}
-
-// addOutdated adds to diff the programs whose env file has changed since they were started.
-func (l *reloads) addOutdated(diff *config.Diff, next *config.Config) {
-	for _, in := range l.registry.instances {
-		if c := diff.Of(in.Program.Name); l.outdated(in, next) && c.Key("env_file") == nil {
-			c.Keys = append(c.Keys, config.KeyChange{Key: "env_file", What: "has other variables than at the start of " + in.Name, Restart: true})
-			c.Kind = config.RestartNeeded
-		}
-	}
-}
-
-// outdated reports whether the env file has other variables than at the start of the run.
-func (l *reloads) outdated(in *instance.Instance, conf *config.Config) bool {
-	if in.EnvSum() == 0 || in.Membership.Leaves() {
-		return false
-	}
-	program := conf.Program(in.Program.Name)
-	if program == nil {
-		return false
-	}
-	sum, ok := conf.EnvFileSum(program)
-	return ok && sum != in.EnvSum()
-}
-
-// notes returns effects of a difference that its list of programs does not show.
-func (l *reloads) notes(diff config.Diff) (notes []string) {
-	for _, k := range diff.Superd {
-		if k.Restart {
-			notes = append(notes, k.Key+" takes effect when superd is restarted")
-		}
-	}
-	for i := range diff.Programs {
-		c := &diff.Programs[i]
-		if before := l.config.active.Program(c.Name); before != nil && c.Kind != config.ProgramRemoved && fsm.Unschedules(before, c.Program) {
-			notes = append(notes, c.Name+" no longer has a schedule: it runs when it is started")
-		}
-		if scaled, ok := l.replicas.scales[c.Name]; ok && l.replicas.endsScale(c) {
-			notes = append(notes, fmt.Sprintf("the operator's scale %s=%d ends", c.Name, scaled.Replicas))
-		}
-	}
-	return notes
-}
-
-// compareAndApply activates next. It compares it with the active configuration first.
-func (l *reloads) compareAndApply(next *config.Config) ReloadResult {
-	return l.applyWithExitPolicy(next, config.Compare(l.config.active, next))
-}
-
-// applyWithExitPolicy activates next and applies its exit policy. diff is the difference from the
-// active configuration; without one, nothing happens.
-func (l *reloads) applyWithExitPolicy(next *config.Config, diff config.Diff) ReloadResult {
-	result := l.applyWithoutExitPolicy(next, diff)
-	if diff.Differs() {
-		l.exitPolicy.endIfAnyFailed()
-		l.exitPolicy.endIfAllEnded()
-	}
-	return result
-}
-
-// applyWithoutExitPolicy activates next without its exit policy, since another configuration may
-// follow in the same turn.
-func (l *reloads) applyWithoutExitPolicy(next *config.Config, diff config.Diff) ReloadResult {
-	result := ReloadResult{Diff: diff, Notes: l.notes(diff)}
-	if !diff.Differs() {
-		l.Log.Info("configuration reloaded: no change")
-		return result
-	}
-	l.config.activate(next, func() { l.applyDiff(diff) })
-	count := func(kind config.ChangeKind) int { return len(diff.Names(kind)) }
-	l.Log.Info("configuration reloaded", "added", count(config.ProgramAdded), "removed", count(config.ProgramRemoved),
-		"applied_live", count(config.AppliedLive), "restart_needed", count(config.RestartNeeded))
-	for _, note := range result.Notes {
-		l.Log.Warn(note)
-	}
-	l.subscriptions.changed()
-	return result
-}
-
-// record records a reload that has changed something in the event log.
-func (l *reloads) record(diff *config.Diff) {
-	if !diff.Differs() {
-		return
-	}
-	var parts []string
-	for _, kind := range []config.ChangeKind{config.ProgramAdded, config.ProgramRemoved, config.AppliedLive, config.RestartNeeded} {
-		if n := len(diff.Names(kind)); n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, kind))
-		}
-	}
-	for _, k := range diff.Superd {
-		parts = append(parts, k.String())
-	}
-	l.recorder.Record(instance.Because(eventlog.Event{Kind: eventlog.Reload},
-		fsm.ReasonReloaded.With(strings.Join(parts, ", "))))
-}
-
-// applyDiff applies the difference to the instances. Removals come first: they release what new
-// instances need, and retiring requirements are not started again.
-func (l *reloads) applyDiff(diff config.Diff) {
-	if concernsGraph(diff) {
-		l.rebuildGraph()
-	}
-	// Desired states of new instances, derived from the existing ones
-	wanted := make([]*fsm.Target, len(diff.Programs))
-	for i := range diff.Programs {
-		switch c := &diff.Programs[i]; c.Kind {
-		case config.ProgramRemoved:
-			l.replicas.dropScale(c.Name)
-			for _, in := range slices.Clone(l.registry.of(c.Name)) {
-				l.replicas.retire(in, fsm.By(fsm.ActorRemoval))
-			}
-		case config.AppliedLive, config.RestartNeeded:
-			wanted[i] = l.replicas.desiredFor(c.Name)
-			if l.replicas.endsScale(c) {
-				l.replicas.dropScale(c.Name)
-			}
-			l.replicas.removeSurplus(c.Program, fsm.By(fsm.ActorRemoval))
-		case config.Unchanged, config.ProgramAdded:
-		}
-	}
-	for i := range diff.Programs {
-		switch c := &diff.Programs[i]; c.Kind {
-		case config.AppliedLive, config.RestartNeeded:
-			for _, in := range slices.Clone(l.registry.of(c.Name)) {
-				if !in.Membership.Leaves() {
-					l.change(in, c)
-				}
-			}
-		case config.Unchanged, config.ProgramAdded, config.ProgramRemoved:
-		}
-	}
-	for i := range diff.Programs {
-		switch c := &diff.Programs[i]; c.Kind {
-		case config.ProgramAdded, config.AppliedLive, config.RestartNeeded:
-			l.replicas.createMissing(c.Program, wanted[i])
-		case config.Unchanged, config.ProgramRemoved:
-		}
-	}
-}
-
-// rebuildGraph rebuilds the graph after a change of the active configuration.
-func (l *reloads) rebuildGraph() {
-	l.Graph.Clear()
-	for _, in := range l.registry.instances {
-		in.Node.Join()
-	}
-}
-
-// concernsGraph reports whether a difference may change the dependency graph.
-func concernsGraph(diff config.Diff) bool {
-	return slices.ContainsFunc(diff.Programs, func(c config.Change) bool {
-		switch c.Kind {
-		case config.Unchanged:
-			return false
-		case config.ProgramAdded, config.ProgramRemoved:
-			return true
-		case config.AppliedLive, config.RestartNeeded: // depends on the keys
-		}
-		return c.Key("requires") != nil || c.Key("after") != nil || c.Key("replicas") != nil || c.Key("type") != nil ||
-			len(c.Program.Invalid) > 0 ||
-			slices.ContainsFunc(c.Keys, func(k config.KeyChange) bool { return k.Corrected })
-	})
 }

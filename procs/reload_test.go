@@ -451,7 +451,7 @@ func TestChangedEnvFile(t *testing.T) {
 	in.Run().SetEnvSum(sum)
 	kinds := func(next *config.Config) (kinds []config.ChangeKind) {
 		diff := config.Compare(inspect(h.sup).config(), next)
-		h.sup.reloads.addOutdated(&diff, next)
+		h.sup.applier.addOutdated(&diff, next)
 		for _, c := range diff.Programs {
 			kinds = append(kinds, c.Kind)
 		}
@@ -467,7 +467,7 @@ func TestChangedEnvFile(t *testing.T) {
 		t.Errorf("other variables: %v, want %v", got, want)
 	}
 	diff := config.Compare(inspect(h.sup).config(), next)
-	h.sup.reloads.addOutdated(&diff, next)
+	h.sup.applier.addOutdated(&diff, next)
 	run := in.Run()
 	inspect(h.sup).apply(next, diff)
 	h.v.RunFor(time.Minute)
@@ -519,7 +519,7 @@ func BenchmarkReload(b *testing.B) {
 		}
 		diff := config.Compare(inspect(h.sup).config(), next)
 		began := time.Now()
-		h.sup.reloads.addOutdated(&diff, next)
+		h.sup.applier.addOutdated(&diff, next)
 		report := inspect(h.sup).apply(next, diff)
 		onLoop += time.Since(began)
 		next.Archive() // the journal does that elsewhere

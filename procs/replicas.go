@@ -14,29 +14,18 @@ import (
 
 // replicas decides which instances a program has, by the configuration or an operator's scale, and
 // creates and removes them.
-//
-// It calls back into the supervisor to make an instance, since an instance acts on all parts.
 type replicas struct {
 	*platform
-	sup           *Supervisor
 	registry      *registry
 	recorder      *recorder
-	fds           *fdKeeper
 	config        *configState
 	conflicts     *conflicts
 	subscriptions *subscriptions
+	waiters       *waiters
+	reconciler    *reconciler
 	shutdown      *shutdown
 	exitPolicy    *exitPolicy
 	scales        map[string]snapshot.Scale // replica counts set by an operator, by program
-}
-
-func newReplicas(s *Supervisor) *replicas {
-	return &replicas{
-		platform: s.platform, sup: s, registry: s.registry, recorder: s.recorder, fds: s.fds,
-		config: s.config, conflicts: s.conflicts, subscriptions: s.subscriptions,
-		shutdown: s.shutdown, exitPolicy: s.exitPolicy,
-		scales: map[string]snapshot.Scale{},
-	}
 }
 
 // count returns how many instances the program has by scale or configuration, and whether they are
@@ -180,7 +169,7 @@ func (r *replicas) autostart(in *instance.Instance) {
 // add creates a stopped instance. It is not saved before its desired state is known: until then a
 // successor must create it anew.
 func (r *replicas) add(name string, program *config.Program) *instance.Instance {
-	in := r.sup.newInstance(name, program, program, "")
+	in := r.newInstance(name, program, program, "")
 	r.registry.add(in)
 	r.subscriptions.instancesChanged()
 	r.conflicts.find(in)
@@ -244,7 +233,7 @@ func (r *replicas) remove(in *instance.Instance) {
 		r.conflicts.release(in)
 		r.exitPolicy.endIfAllEnded()
 	}
-	for _, w := range r.sup.waiters.take(in) {
+	for _, w := range r.waiters.take(in) {
 		w.done(CommandResult{State: fsm.Stopped, OK: w.op == OpStop, Message: "removed"})
 	}
 }
@@ -252,16 +241,16 @@ func (r *replicas) remove(in *instance.Instance) {
 // startReplacement starts the replacement of old, as the operator requested or else as the
 // configuration says.
 func (r *replicas) startReplacement(in *instance.Instance, old *instance.Instance) {
-	r.sup.waiters.move(old, in)
+	r.waiters.move(old, in)
 	switch desired := old.Membership.Target; {
 	case desired == nil || !desired.By.Is(fsm.ActorOperator):
 		r.startNew(in, desired)
 	case desired.Up:
-		r.sup.command(in, OpStart)
+		r.reconciler.perform(in, OpStart)
 	default:
-		r.sup.command(in, OpStop)
+		r.reconciler.perform(in, OpStop)
 	}
-	r.sup.waiters.answer(in)
+	r.waiters.answer(in)
 }
 
 // desired returns the desired state of the instance, or of its replacement.
@@ -301,4 +290,28 @@ func (r *replicas) removeAllSurplus() {
 			r.retire(in, fsm.By(fsm.ActorScale))
 		}
 	}
+}
+
+// replace retires the instance and creates another one with that definition when it is gone. It is
+// used if another instance still owns the new log file.
+func (r *replicas) replace(in *instance.Instance, program *config.Program) {
+	desired := in.Machine.Desired()
+	r.retire(in, fsm.By(fsm.ActorReload))
+	in.Membership.ReplaceBy(program)
+	in.Membership.Target = &desired
+	in.Node.Relink()
+	in.Save()
+}
+
+// scaleFits reports whether the scale is valid for that definition of its program.
+func scaleFits(v snapshot.Scale, p *config.Program) bool {
+	return p.Replicas == v.Configured && !namesLogFile(p)
+}
+
+// newInstance returns a stopped instance, see [instance.New].
+func (r *replicas) newInstance(name string, program, runProgram *config.Program, treePath string) *instance.Instance {
+	in := instance.New(r.Env, name, program, runProgram, treePath)
+	r.conflicts.claim(in, nil, in.Output.Collector.Files())
+	r.subscriptions.watchLines(in)
+	return in
 }

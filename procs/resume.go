@@ -13,6 +13,48 @@ import (
 	"superd/procs/snapshot"
 )
 
+// adopt is [Supervisor.Adopt].
+func (c *recovery) adopt() error {
+	r := c.options.Predecessor.Snapshot
+	if r == nil {
+		c.removeOldNames()
+		return nil
+	}
+	known := c.self.restore(r)
+	c.fds.inherit(c.options.Predecessor.StoredFDs.Files)
+	for _, name := range r.FDNames() {
+		c.fds.known(name)
+	}
+	c.replicas.restoreScales(r)
+	if r.Incomplete {
+		if err := c.findUnrecorded(r); err != nil {
+			return err
+		}
+	}
+	all := c.mergeRecords(r)
+	if err := c.search(r, all); err != nil {
+		return err
+	}
+	if err := c.reopen(all); err != nil {
+		return err
+	}
+	if r.Superd.Shutdown != nil && !c.shutdown.begun {
+		// The shutdown is undone. This is recorded first: if superd is killed now, the keeper
+		// starts another supervisor, which must not resume the shutdown.
+		if err := c.recorder.journal.Put(snapshot.SuperdKey, c.self.snapshot()); err != nil {
+			c.Log.Warn("end of the shutdown not recorded", "error", err)
+		}
+	}
+	if known {
+		c.self.save()
+	} else {
+		c.config.activateFirst()
+	}
+	c.removeOldNames()
+	c.resume(all)
+	return nil
+}
+
 // resume resumes all recovered instances.
 func (c *recovery) resume(all []*instance.Recovered) {
 	r, alive := c.options.Predecessor.Snapshot, 0
@@ -46,11 +88,11 @@ func (c *recovery) resume(all []*instance.Recovered) {
 	}
 	for _, key := range r.Obsolete {
 		// These two are this supervisor's own by now
-		if key != snapshot.SuperdKey && key != snapshot.ConfigKey(c.sup.config.number) {
-			c.sup.recorder.Queue(key, nil)
+		if key != snapshot.SuperdKey && key != snapshot.ConfigKey(c.config.number) {
+			c.recorder.Queue(key, nil)
 		}
 	}
-	c.sup.reaper.AcknowledgeUnclaimed()
+	c.reaper.AcknowledgeUnclaimed()
 }
 
 // recordedRuns returns what the event log has of the resumed runs: superd may have been killed
@@ -75,14 +117,14 @@ func namesOf(all []*instance.Recovered) (names []string) {
 
 // resumeRetirement resumes the removal of an instance.
 func (c *recovery) resumeRetirement(in *instance.Instance) {
-	if p := c.sup.config.active.Program(config.ProgramOf(in.Name)); p != nil && c.sup.replicas.configured(p, in.Name) {
+	if p := c.config.active.Program(config.ProgramOf(in.Name)); p != nil && c.replicas.configured(p, in.Name) {
 		in.Membership.ReplaceBy(p)
 	}
 	by := in.Machine.Desired()
 	if by.Up || by.By.Kind == fsm.ActorNone || by.By.Kind == fsm.ActorOther {
 		in.Apply(in.Machine.WantDown(fsm.By(fsm.ActorRemoval), in.Conditions()))
 	} else if in.Machine.State().AtRest() {
-		c.sup.onRest(in)
+		c.onRest(in)
 	}
 }
 
@@ -91,17 +133,17 @@ func (c *recovery) resumeRetirement(in *instance.Instance) {
 func (c *recovery) startMissing() {
 	r := c.options.Predecessor.Snapshot
 	if r == nil {
-		for _, in := range slices.Clone(c.sup.registry.instances) {
-			c.sup.replicas.autostart(in)
+		for _, in := range slices.Clone(c.registry.instances) {
+			c.replicas.autostart(in)
 		}
 		return
 	}
-	for _, program := range c.sup.config.active.Programs {
-		for _, name := range c.sup.replicas.names(program) {
-			switch in := c.sup.registry.byName[name]; {
+	for _, program := range c.config.active.Programs {
+		for _, name := range c.replicas.names(program) {
+			switch in := c.registry.byName[name]; {
 			case in != nil:
 			case !r.Incomplete || c.options.Predecessor.CleanEnd && !program.KillMode.KillsTree():
-				c.sup.replicas.create(name, program, c.sup.replicas.desiredFor(program.Name))
+				c.replicas.create(name, program, c.replicas.desiredFor(program.Name))
 			default:
 				c.createUnlessQuarantined(name, program)
 			}
@@ -109,31 +151,31 @@ func (c *recovery) startMissing() {
 	}
 	c.undoShutdown()
 	// The predecessor was activating it
-	if next := r.Config(); c.sup.config.before != 0 && next != nil {
-		c.sup.reloads.applyWithoutExitPolicy(next, config.Compare(c.sup.config.active, next))
+	if next := r.Config(); c.config.before != 0 && next != nil {
+		c.applier.applyWithoutExitPolicy(next, config.Compare(c.config.active, next))
 	}
-	if next := c.options.Config; !c.options.Predecessor.Resumed && next != c.sup.config.active {
-		c.sup.reloads.applyWithoutExitPolicy(next, config.Compare(c.sup.config.active, next))
+	if next := c.options.Config; !c.options.Predecessor.Resumed && next != c.config.active {
+		c.applier.applyWithoutExitPolicy(next, config.Compare(c.config.active, next))
 	}
-	c.sup.replicas.removeAllSurplus()
+	c.replicas.removeAllSurplus()
 	// The predecessor may have missed an end. The first one decides.
 	bySince := func(a, b *instance.Instance) int { return cmp.Compare(a.SinceAt, b.SinceAt) }
-	for _, in := range slices.SortedStableFunc(slices.Values(c.sup.registry.instances), bySince) {
+	for _, in := range slices.SortedStableFunc(slices.Values(c.registry.instances), bySince) {
 		if in.StaysDown() {
-			c.sup.exitPolicy.check(in)
+			c.exitPolicy.check(in)
 		}
 	}
 	c.Schedules.DropSaved()
-	c.sup.exitPolicy.endIfAllEnded()
+	c.exitPolicy.endIfAllEnded()
 }
 
 // createUnlessQuarantined creates an instance without a record. Processes of it that may live
 // quarantine it.
 func (c *recovery) createUnlessQuarantined(name string, program *config.Program) {
-	in := c.sup.replicas.add(name, program)
+	in := c.replicas.add(name, program)
 	leftovers := c.leftovers[name]
 	if len(leftovers) == 0 && in.Tree.Empty() {
-		c.sup.replicas.autostart(in)
+		c.replicas.autostart(in)
 		return
 	}
 	if program.Autostart {
@@ -145,7 +187,7 @@ func (c *recovery) createUnlessQuarantined(name string, program *config.Program)
 // undoShutdown restores the desired states before a shutdown that is not resumed.
 func (c *recovery) undoShutdown() {
 	undone := false
-	for _, in := range slices.Clone(c.sup.registry.instances) {
+	for _, in := range slices.Clone(c.registry.instances) {
 		m := &in.Machine
 		before, known := m.DesiredBeforeShutdown()
 		if m.Desired().By.Kind != fsm.ActorShutdown || !known || in.Membership.Leaves() {
@@ -172,7 +214,7 @@ func (c *recovery) logStoppedByOperator() {
 		return
 	}
 	var names []string
-	for _, in := range c.sup.registry.instances {
+	for _, in := range c.registry.instances {
 		if m := &in.Machine; !m.Desired().Up && m.Desired().By.Is(fsm.ActorOperator) && !in.Membership.Leaves() {
 			names = append(names, in.Name)
 		}

@@ -13,11 +13,6 @@ import (
 	"superd/procs/snapshot"
 )
 
-// scaleFits reports whether the scale is valid for that definition of its program.
-func scaleFits(v snapshot.Scale, p *config.Program) bool {
-	return p.Replicas == v.Configured && !namesLogFile(p)
-}
-
 // A Scaling is a desired number of replicas. Name is a program, a group or a glob.
 type Scaling struct {
 	Name     string

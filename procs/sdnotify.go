@@ -14,14 +14,6 @@ import (
 // systems 45 s (DefaultTimeoutStartSec=).
 const maxReadyDelay = 30 * time.Second
 
-// A Notifier receives superd's own state, as in sd_notify(3). Its methods do not block.
-type Notifier interface {
-	Ready(status string)
-	Status(status string)
-	Reloading()
-	Stopping()
-}
-
 // A readyNotifier reports to the service manager when superd is ready, when it reloads, and a
 // summary of its instances.
 type readyNotifier struct {
@@ -34,14 +26,6 @@ type readyNotifier struct {
 	// All programs that start by themselves were spawned once, or maxReadyDelay has passed
 	ready    bool
 	deadline *loop.Timer // fires after maxReadyDelay
-}
-
-// newReadyNotifier returns the notifier of s, whose parts it needs.
-func newReadyNotifier(s *Supervisor, reloading func() bool) *readyNotifier {
-	return &readyNotifier{
-		platform: s.platform, registry: s.registry, reconciler: s.reconciler,
-		shutdown: s.shutdown, reloading: reloading, notify: s.options.Notify,
-	}
 }
 
 // start bounds the time until superd is ready.

@@ -62,22 +62,6 @@ func (e *selector) selection(names []string) (selection, error) {
 	return found, nil
 }
 
-// Resolve returns the names of the instances that names select, and an error for each that selects
-// nothing.
-func (s *Supervisor) Resolve(names []string) (instances []string, unknown []*UnknownNameError) {
-	found := s.selector.match(names)
-	for _, in := range found.instances {
-		instances = append(instances, in.Name)
-	}
-	if len(found.unknown) > 0 {
-		known := s.selector.known()
-		for _, name := range found.unknown {
-			unknown = append(unknown, &UnknownNameError{name, known})
-		}
-	}
-	return instances, unknown
-}
-
 type selection struct {
 	instances []*instance.Instance // sorted, each once
 	empty     []string             // given names without instances, each once

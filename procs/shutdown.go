@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"superd/config"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/instance"
@@ -83,10 +84,6 @@ const maxNamed = 20
 // started reports whether superd has started. Before, a shutdown does not end.
 func (d *shutdown) started() bool { return d.onEnd != nil }
 
-// Shutdown stops every program and then superd, at a person's request. A second request,
-// secondRequestAfter or more after the first, kills all processes that are left.
-func (s *Supervisor) Shutdown(why string) { s.shutdown.request(why) }
-
 // request is [Supervisor.Shutdown].
 func (d *shutdown) request(why string) {
 	now := max(d.Loop.Now(), 1)
@@ -105,16 +102,6 @@ func (d *shutdown) request(why string) {
 		d.Log.Info("request to shut down ignored: too soon after the first",
 			"because", why, "after", secondRequestAfter)
 	}
-}
-
-// RequestShutdown is Shutdown with a callback. It calls recorded when the journal has the request,
-// after which a successor resumes the shutdown, or with the error. recorded is called once, on any
-// goroutine, perhaps before RequestShutdown returns.
-func (s *Supervisor) RequestShutdown(why string, recorded func(unrecorded error)) {
-	s.shutdown.request(why)
-	// First: events that precede the journal's state are not recorded again
-	s.recorder.writeEvents()
-	s.recorder.journal.Flush(recorded) // not through the loop, which may end first
 }
 
 // begin stops all programs. requestedAt is when a person requested that; 0: no person did.
@@ -255,6 +242,19 @@ func (d *shutdown) proceed() {
 	}
 	d.draining = true
 	d.evict(d.drainAll)
+}
+
+// evict ends the unattributed processes and calls done, perhaps before it returns. If a program's
+// kill_mode spares processes, evict ends none, since they may be unattributed now.
+func (d *shutdown) evict(done func()) {
+	for _, in := range d.registry.instances {
+		if mode := in.Program.KillMode; mode == config.KillProcess || mode == config.KillGroup {
+			done()
+			return
+		}
+	}
+	d.eviction = newEviction(d.Host, d.Log, d.Scope.Child(), done)
+	d.eviction.start(d.hurry)
 }
 
 // drainAll ends superd when the last output is written, or after drainLimit.

@@ -37,8 +37,8 @@ func TestRestoreIsInverseOfSnapshot(t *testing.T) {
 		var self snapshot.Superd
 		fillRecord(reflect.ValueOf(&self).Elem(), new(int64(time.Hour)))
 		self.Shutdown.Why = fsm.ReasonShutdownRequested.With("SIGTERM").Snapshot()
-		h.sup.restore(&snapshot.Snapshot{Superd: self})
-		compareFields(t, self, *h.sup.snapshot())
+		h.sup.self.restore(&snapshot.Snapshot{Superd: self})
+		compareFields(t, self, *h.sup.self.snapshot())
 
 		v := filledInstance(web)
 		if v.Config = self.Config; ready {

@@ -3,7 +3,6 @@ package procs
 import (
 	"slices"
 
-	"superd/logs"
 	"superd/procs/instance"
 )
 
@@ -26,16 +25,6 @@ func newSubscriptions(p *platform, reg *registry, beforeWatchers func()) *subscr
 
 // A watcher is a subscription to changes of [Supervisor.Status] or of the instances.
 type watcher struct{ f func() }
-
-// Watch calls f on the loop after the status or the last line of any instance has changed, once for
-// all changes of a turn. Without watchers it costs nothing.
-func (s *Supervisor) Watch(f func()) (cancel func()) { return s.subscriptions.watch(f) }
-
-// WatchInstances calls f on the loop after an instance was added or got a separate log for standard
-// error, once for all changes of a turn.
-func (s *Supervisor) WatchInstances(f func()) (cancel func()) {
-	return s.subscriptions.watchInstances(f)
-}
 
 // watch is [Supervisor.Watch].
 func (u *subscriptions) watch(f func()) (cancel func()) {
@@ -77,28 +66,6 @@ func (u *subscriptions) watchLines(in *instance.Instance) {
 	if len(u.watchers) > 0 {
 		in.Output.WatchLines(u.changed)
 	}
-}
-
-// An Output is the output of one instance.
-type Output struct {
-	Instance  string
-	Collector *logs.Collector
-}
-
-// Outputs returns the output of the instances that names select, sorted. A name that selects
-// nothing is an [UnknownNameError] or, with noneToo, ignored.
-func (s *Supervisor) Outputs(names []string, noneToo bool) ([]Output, error) {
-	selected, err := s.selector.instances(names)
-	if err != nil && noneToo {
-		selected = s.selector.match(names).instances
-	} else if err != nil {
-		return nil, err
-	}
-	all := make([]Output, len(selected))
-	for i, in := range selected {
-		all[i] = Output{in.Name, &in.Output.Collector}
-	}
-	return all, nil
 }
 
 // watchInstances is [Supervisor.WatchInstances].

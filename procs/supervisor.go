@@ -1,79 +1,34 @@
 // Package procs supervises programs: it starts them, handles their exit, restarts and stops them,
 // and explains why.
 //
-// A [Supervisor] and all that it owns live on the loop's goroutine. It consists of parts, each in a
-// file of its own, such as the recorder, the replicas and the shutdown. Each instance of a program
-// has a [fsm.Machine], which only decides; transition.go performs its decisions. A [host.Host]
+// A [Supervisor] and all that it owns live on the loop's goroutine. Each instance of a program has
+// a [fsm.Machine], which only decides; the package instance performs its decisions. A [host.Host]
 // stands for the kernel. Whatever can block runs in workers and comes back by Loop.Post.
+//
+// The supervisor consists of parts, each in a file of its own. A part uses only parts above it in
+// this list; what it needs of others it gets as a function:
+//
+//   - options, platform: what the supervisor runs on
+//   - registry, reconciler, waiters: the instances, what is due for them, who waits for them
+//   - recorder, fdKeeper, configState: what a successor must know
+//   - reaper, shutdown, exitPolicy, selfRecord: the end of processes and of superd
+//   - readyNotifier, subscriptions: who is told
+//   - conflicts, replicas, selector: which instances there are
+//   - applier, reloads, recovery: changes of all of them
+//   - Supervisor: makes the parts, and has what others call: commands, status, diagnosis, scale
 package procs
 
 import (
-	"log/slog"
 	"time"
 
-	"superd/config"
 	"superd/logs"
-	"superd/loop"
 	"superd/procs/deps"
 	"superd/procs/eventlog"
-	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/instance"
 	"superd/procs/reaper"
 	"superd/procs/snapshot"
 )
-
-// Options are the parts and settings of a supervisor.
-type Options struct {
-	Loop    *loop.Loop
-	Host    host.Host
-	Store   *logs.Store
-	Log     *slog.Logger
-	Notify  Notifier      // systemd, or a no-op
-	Events  *eventlog.Log // nil: events are not recorded
-	OnWrite func()        // writes other queued data when records are written; nil: nothing
-	Config  *config.Config
-	// [config.LoadAfter], called off the loop
-	Load        func(inForce *config.Config, reading func(path string)) (*config.Config, error)
-	Archive     func(*config.Config) []byte // nil: [config.Config.Archive]
-	Paths       instance.Paths
-	Identity    Identity
-	Environment []string     // superd's own; the programs' environment is derived from it
-	NotifyKey   []byte       // secret from which the names of notify sockets are derived
-	Seed        [32]byte     // for invocation ids and jitter
-	Keeper      host.FDStore // nil: no process survives this superd
-	Journal     Journal      // nil: no records for a successor
-	Predecessor Predecessor
-	// For code that shows the lines; runEnded is called on the loop
-	OnCollector func(*logs.Collector) (runEnded func())
-
-	tests testSettings
-}
-
-// Paths are the directories that a supervisor uses.
-type Paths = instance.Paths
-
-// An Identity tells one superd, one boot and one machine from others.
-type Identity struct {
-	Pid     int    // of superd
-	BootID  string // see [superd/internal/procfs.BootID]
-	Machine string // for the jitter of schedules
-}
-
-// A Predecessor is what the supervisor before this one has left. The zero value: there was none.
-type Predecessor struct {
-	Snapshot  *snapshot.Snapshot // its records; nil: none
-	StoredFDs host.StoredFDs     // descriptors from the keeper
-	CleanEnd  bool               // it ended in order: it spared all processes that live
-	Resumed   bool               // this superd continues for it: after a crash or an upgrade
-}
-
-// testSettings are what tests change.
-type testSettings struct {
-	// Bound on how many instances one turn stops at shutdown; 0: maxStopBatch
-	stopBatch int
-	rules     *fsm.Table // rules with a planted defect; nil: those of [fsm.Rules]
-}
 
 // A Supervisor supervises the programs of one configuration.
 //
@@ -97,6 +52,8 @@ type Supervisor struct {
 	selector      *selector
 	reloads       *reloads
 	recovery      *recovery
+	applier       *applier
+	self          *selfRecord
 }
 
 // New returns a supervisor that has started nothing yet.
@@ -106,13 +63,13 @@ func New(o Options) *Supervisor {
 	}
 	s.makeParts()
 	s.Store.OnFirstOutput(s.recorder.recordFirstOutput)
-	s.Store.BeforeFirstOutput(s.saveOutputStart)
+	s.Store.BeforeFirstOutput(s.recorder.saveOutputStart)
 	s.Store.OnDropped(s.recorder.recordDropped)
 	s.Store.OnOutage(func(o logs.Outage, over bool) {
 		s.recorder.recordOutage(o, over)
 		s.Scope.Post(s.subscriptions.changed)
 	})
-	s.Store.OnUnsavedDrops(func(c *logs.Collector) { s.Scope.Post(func() { s.saveDrops(c) }) })
+	s.Store.OnUnsavedDrops(func(c *logs.Collector) { s.Scope.Post(func() { s.recorder.saveDrops(c) }) })
 	s.Store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
 	s.recorder.Record(eventlog.Event{Kind: eventlog.Superd, State: eventlog.Started, Pid: s.options.Identity.Pid})
 	if o.Predecessor.Snapshot == nil {
@@ -129,9 +86,10 @@ func New(o Options) *Supervisor {
 // makeParts makes the parts, each after those that it knows. A part knows the others by pointers;
 // where two need each other, one has a function.
 func (s *Supervisor) makeParts() {
-	p := s.platform
-	s.recorder = newRecorder(p)
-	s.fds = newFDKeeper(p, s.registry, s.recorder, func() bool { return s.shutdown.begun })
+	p, reg := s.platform, s.registry
+	s.self = &selfRecord{platform: p, registry: reg}
+	s.recorder = newRecorder(p, reg)
+	s.fds = newFDKeeper(p, reg, s.recorder, func() bool { return s.shutdown.begun })
 	s.reaper = reaper.New(reaper.Options{
 		Loop: p.Loop, Scope: p.Scope, Host: p.Host, Log: p.Log,
 		Keeper: p.options.Keeper, Exits: p.options.Predecessor.StoredFDs.Exits,
@@ -149,17 +107,46 @@ func (s *Supervisor) makeParts() {
 	p.Graph = deps.New(graphOwner{s.reconciler})
 	s.waiters = newWaiters(s.reconciler)
 	s.reconciler.answer = s.waiters.answer
-	s.config = newConfigState(p, s.recorder, s.saveSelf)
-	s.shutdown = newShutdown(p, s.registry, s.recorder, s.reaper, s.saveSelf, s.saveEnd)
-	s.readyNotifier = newReadyNotifier(s, func() bool { return s.reloads.running })
-	s.subscriptions = newSubscriptions(p, s.registry, s.readyNotifier.update)
-	s.exitPolicy = newExitPolicy(s)
-	s.conflicts = newConflicts(s.registry, s.reconciler)
-	s.replicas = newReplicas(s)
-	s.selector = &selector{s.registry, s.config, s.replicas}
-	s.reloads = newReloads(s)
-	s.recovery = newRecovery(s)
+	s.config = newConfigState(p, s.recorder, s.self.save)
+	s.shutdown = newShutdown(p, reg, s.recorder, s.reaper, s.self.save, s.self.saveEnd)
+	s.readyNotifier = &readyNotifier{
+		platform: p, registry: reg, reconciler: s.reconciler, shutdown: s.shutdown,
+		reloading: func() bool { return s.reloads.running }, notify: p.options.Notify,
+	}
+	s.subscriptions = newSubscriptions(p, reg, s.readyNotifier.update)
+	s.exitPolicy = &exitPolicy{
+		platform: p, shutdown: s.shutdown, registry: reg, reconciler: s.reconciler,
+		config: s.config, saveSelf: s.self.save,
+	}
+	s.self.recorder, s.self.shutdown, s.self.config, s.self.exitPolicy =
+		s.recorder, s.shutdown, s.config, s.exitPolicy
+	s.conflicts = newConflicts(reg, s.reconciler)
+	s.replicas = &replicas{
+		platform: p, registry: reg, recorder: s.recorder, config: s.config,
+		conflicts: s.conflicts, subscriptions: s.subscriptions, waiters: s.waiters,
+		reconciler: s.reconciler, shutdown: s.shutdown, exitPolicy: s.exitPolicy,
+		scales: map[string]snapshot.Scale{},
+	}
+	s.selector = &selector{reg, s.config, s.replicas}
+	s.applier = &applier{
+		platform: p, registry: reg, recorder: s.recorder, config: s.config, replicas: s.replicas,
+		conflicts: s.conflicts, exitPolicy: s.exitPolicy, subscriptions: s.subscriptions,
+	}
+	s.reloads = &reloads{
+		platform: p, recorder: s.recorder, config: s.config, applier: s.applier,
+		shutdown: s.shutdown, readyNotifier: s.readyNotifier,
+	}
+	s.recovery = &recovery{
+		platform: p, registry: reg, recorder: s.recorder, fds: s.fds, reaper: s.reaper,
+		config: s.config, conflicts: s.conflicts, shutdown: s.shutdown, exitPolicy: s.exitPolicy,
+		replicas: s.replicas, applier: s.applier, self: s.self, onRest: s.onRest,
+		leftovers: map[string][]host.Leftover{},
+	}
 }
+
+// Adopt recovers the instances and processes of a predecessor. It is called before the loop runs
+// and before Start. After an error nothing has changed, and nothing must be started.
+func (s *Supervisor) Adopt() error { return s.recovery.adopt() }
 
 // Start resumes the recovered instances and starts the programs that start by themselves. onEnd
 // runs when a shutdown is complete, before the journal records the end.
@@ -189,6 +176,45 @@ func (s *Supervisor) onRest(in *instance.Instance) {
 	s.shutdown.removeEmpty(in)
 	s.exitPolicy.endIfAllEnded()
 	s.shutdown.proceed()
+}
+
+// Watch calls f on the loop after the status or the last line of any instance has changed, once for
+// all changes of a turn. Without watchers it costs nothing.
+func (s *Supervisor) Watch(f func()) (cancel func()) { return s.subscriptions.watch(f) }
+
+// WatchInstances calls f on the loop after an instance was added or got a separate log for standard
+// error, once for all changes of a turn.
+func (s *Supervisor) WatchInstances(f func()) (cancel func()) {
+	return s.subscriptions.watchInstances(f)
+}
+
+// Shutdown stops every program and then superd, at a person's request. A second request,
+// secondRequestAfter or more after the first, kills all processes that are left.
+func (s *Supervisor) Shutdown(why string) { s.shutdown.request(why) }
+
+// RequestShutdown is Shutdown with a callback. It calls recorded when the journal has the request,
+// after which a successor resumes the shutdown, or with the error. recorded is called once, on any
+// goroutine, perhaps before RequestShutdown returns.
+func (s *Supervisor) RequestShutdown(why string, recorded func(unrecorded error)) {
+	s.shutdown.request(why)
+	// First: events that precede the journal's state are not recorded again
+	s.recorder.writeEvents()
+	s.recorder.journal.Flush(recorded) // not through the loop, which may end first
+}
+
+// ExitStatus returns superd's exit status after the shutdown: 0 unless a program decides it.
+func (s *Supervisor) ExitStatus() int { return s.exitPolicy.status }
+
+// LeavesRecords reports whether records for a successor remain after an orderly end.
+func (s *Supervisor) LeavesRecords() bool { return s.recorder.leavesRecords }
+
+// Reload reads the configuration again, off the loop, and activates it: all of it or, if it has any
+// mistake, nothing. With dryRun it only returns what would change. done runs on the loop.
+//
+// During a reload, a further one waits for its end, as the file may have changed since it was read.
+// If the reading hangs, all callers get an error, and the reload continues.
+func (s *Supervisor) Reload(dryRun bool, done func(ReloadResult, error)) {
+	s.reloads.request(dryRun, done)
 }
 
 // ScheduleReap schedules the reaping of orphans. It is called after SIGCHLD.
@@ -221,12 +247,4 @@ func (s *Supervisor) ReopenLogs() {
 		in.Output.Collector.Reopen()
 	}
 	s.Log.Info("log files reopened")
-}
-
-// newInstance returns a stopped instance, see [newInstance].
-func (s *Supervisor) newInstance(name string, program, runProgram *config.Program, treePath string) *instance.Instance {
-	in := instance.New(s.Env, name, program, runProgram, treePath)
-	s.conflicts.claim(in, nil, in.Output.Collector.Files())
-	s.subscriptions.watchLines(in)
-	return in
 }

@@ -19,7 +19,7 @@ import (
 func (c *recovery) findUnrecorded(r *snapshot.Snapshot) error {
 	c.uncertainRuns = map[string]bool{}
 	for _, name := range r.Names() {
-		if v := r.Merge(name, c.sup.config.active); v.Run != nil && c.isUncertain(v) {
+		if v := r.Merge(name, c.config.active); v.Run != nil && c.isUncertain(v) {
 			c.uncertainRuns[v.Run.ID] = true
 		}
 	}
@@ -33,7 +33,7 @@ func (c *recovery) findUnrecorded(r *snapshot.Snapshot) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.leftovers)) {
 		v := c.unrecordedRun(r, name)
-		if v == nil && r.Instances[name] == nil && c.sup.config.active.Program(config.ProgramOf(name)) == nil {
+		if v == nil && r.Instances[name] == nil && c.config.active.Program(config.ProgramOf(name)) == nil {
 			c.Log.Warn("program is in no configuration: its processes are left running", "instance", name,
 				"processes", host.LeftoverText(c.leftovers[name]))
 		}
@@ -63,34 +63,6 @@ func (c *recovery) isUncertain(v snapshot.Merged) bool {
 	return p == nil || !c.Host.Lives(instance.RestoreIdentity(p))
 }
 
-// UsersOf returns the users as which the instance's program runs in a configuration: one, or none
-// if the program is not configured or runs as superd's user.
-func UsersOf(conf *config.Config, instance string) []string {
-	if p := conf.Program(config.ProgramOf(instance)); p != nil && p.User != "" {
-		return []string{p.User}
-	}
-	return nil
-}
-
-// usersOf returns a function that returns the users as which an instance's program may run, in any
-// known configuration.
-func (c *recovery) usersOf(r *snapshot.Snapshot) func(instance string) []string {
-	all := append(slices.Collect(maps.Values(r.Configs)), c.sup.config.active)
-	return func(instance string) (users []string) {
-		for _, conf := range all {
-			users = append(users, UsersOf(conf, instance)...)
-		}
-		if v := r.Instances[instance]; v != nil {
-			for _, p := range []*config.Program{v.Definition, v.RunDefinition(nil)} {
-				if p != nil && p.User != "" {
-					users = append(users, p.User)
-				}
-			}
-		}
-		return users
-	}
-}
-
 // livesAsRecorded reports whether the recorded process of the instance's run exists.
 func (c *recovery) livesAsRecorded(v *snapshot.Instance) bool {
 	p := v.Process()
@@ -103,9 +75,9 @@ func (c *recovery) livesAsRecorded(v *snapshot.Instance) bool {
 // program spare processes.
 func (c *recovery) unrecordedRun(r *snapshot.Snapshot, name string) *snapshot.Instance {
 	was, leftovers := r.Instances[name], c.leftovers[name]
-	program := cmp.Or(r.Definition(r.Oldest(), name), c.sup.config.active.Program(config.ProgramOf(name)))
+	program := cmp.Or(r.Definition(r.Oldest(), name), c.config.active.Program(config.ProgramOf(name)))
 	switch {
-	case program == nil || was == nil && !c.sup.replicas.configured(program, name), r.HasStart(name):
+	case program == nil || was == nil && !c.replicas.configured(program, name), r.HasStart(name):
 		return nil
 	case !program.KillMode.KillsTree() || len(program.PreStart)+len(program.PostStop) > 0:
 		return nil

@@ -1,0 +1,86 @@
+package procs
+
+import (
+	"log/slog"
+
+	"superd/config"
+	"superd/logs"
+	"superd/loop"
+	"superd/procs/eventlog"
+	"superd/procs/fsm"
+	"superd/procs/host"
+	"superd/procs/instance"
+	"superd/procs/snapshot"
+)
+
+// Options are the parts and settings of a supervisor.
+type Options struct {
+	Loop    *loop.Loop
+	Host    host.Host
+	Store   *logs.Store
+	Log     *slog.Logger
+	Notify  Notifier      // systemd, or a no-op
+	Events  *eventlog.Log // nil: events are not recorded
+	OnWrite func()        // writes other queued data when records are written; nil: nothing
+	Config  *config.Config
+	// [config.LoadAfter], called off the loop
+	Load        func(inForce *config.Config, reading func(path string)) (*config.Config, error)
+	Archive     func(*config.Config) []byte // nil: [config.Config.Archive]
+	Paths       instance.Paths
+	Identity    Identity
+	Environment []string     // superd's own; the programs' environment is derived from it
+	NotifyKey   []byte       // secret from which the names of notify sockets are derived
+	Seed        [32]byte     // for invocation ids and jitter
+	Keeper      host.FDStore // nil: no process survives this superd
+	Journal     Journal      // nil: no records for a successor
+	Predecessor Predecessor
+	// For code that shows the lines; runEnded is called on the loop
+	OnCollector func(*logs.Collector) (runEnded func())
+
+	tests testSettings
+}
+
+// Paths are the directories that a supervisor uses.
+type Paths = instance.Paths
+
+// An Identity tells one superd, one boot and one machine from others.
+type Identity struct {
+	Pid     int    // of superd
+	BootID  string // see [superd/internal/procfs.BootID]
+	Machine string // for the jitter of schedules
+}
+
+// A Predecessor is what the supervisor before this one has left. The zero value: there was none.
+type Predecessor struct {
+	Snapshot  *snapshot.Snapshot // its records; nil: none
+	StoredFDs host.StoredFDs     // descriptors from the keeper
+	CleanEnd  bool               // it ended in order: it spared all processes that live
+	Resumed   bool               // this superd continues for it: after a crash or an upgrade
+}
+
+// testSettings are what tests change.
+type testSettings struct {
+	// Bound on how many instances one turn stops at shutdown; 0: maxStopBatch
+	stopBatch int
+	rules     *fsm.Table // rules with a planted defect; nil: those of [fsm.Rules]
+}
+
+// A Journal stores values for a successor. [superd/procs/journal.Journal] implements it.
+type Journal interface {
+	Put(key string, value any) error // writes before it returns; called off the loop
+	// In order, after Write. value must not change any more; nil removes key. A func() []byte
+	// returns JSON.
+	Queue(key string, value any)
+	QueueFirst(key string, value any) // as Queue, but before all that is queued
+	Write()                           // writes the queue soon
+	// calls done when all that was queued is written, or with the error; on any goroutine
+	Flush(done func(error))
+}
+
+// A Notifier receives superd's own state, as in sd_notify(3). Its methods do not block.
+type Notifier interface {
+	Ready(status string)
+	Status(status string)
+	Reloading()
+	Stopping()
+}

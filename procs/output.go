@@ -1,0 +1,44 @@
+package procs
+
+import (
+	"fmt"
+
+	"superd/logs"
+)
+
+// An Output is the output of one instance.
+type Output struct {
+	Instance  string
+	Collector *logs.Collector
+}
+
+// Outputs returns the output of the instances that names select, sorted. A name that selects
+// nothing is an [UnknownNameError] or, with noneToo, ignored.
+func (s *Supervisor) Outputs(names []string, noneToo bool) ([]Output, error) {
+	selected, err := s.selector.instances(names)
+	if err != nil && noneToo {
+		selected = s.selector.match(names).instances
+	} else if err != nil {
+		return nil, err
+	}
+	all := make([]Output, len(selected))
+	for i, in := range selected {
+		all[i] = Output{in.Name, &in.Output.Collector}
+	}
+	return all, nil
+}
+
+// Collector returns the output of the one instance that name selects.
+func (s *Supervisor) Collector(name string) (*logs.Collector, error) {
+	selected, err := s.selector.instances([]string{name})
+	if err != nil {
+		return nil, err
+	}
+	switch len(selected) {
+	case 1:
+		return &selected[0].Output.Collector, nil
+	case 0: // a program or a glob, without instances
+		return nil, fmt.Errorf("select %q: %s", name, s.selector.noInstancesText(name))
+	}
+	return nil, fmt.Errorf("select %q: %d instances have this name; name one, such as %s", name, len(selected), selected[0].Name)
+}
