@@ -131,7 +131,7 @@ func (d *Diagnosis) explainCheck(printf func(string, ...any)) {
 func (d *Diagnosis) explainNext(printf func(string, ...any)) {
 	s, r := &d.Schedule, &d.Restarts
 	if s.Skipped > 0 {
-		printf("Its schedule %q was due %s during this run: skipped.", s.Spec, times(s.Skipped))
+		printf("Its schedule %q was due %s during this run: skipped.", s.Spec, words.Times(s.Skipped))
 	}
 	switch {
 	case !s.NextRun.IsZero():
@@ -154,7 +154,7 @@ func (d *Diagnosis) explainNext(printf func(string, ...any)) {
 		printf("Start limit: %d of %s within %s.", r.Failures, words.Plural(r.Limit.Failures, "failure"), words.Duration(r.Limit.Within))
 	}
 	if r.Count > 0 {
-		printf("It was restarted automatically %s since the operator last started it, or since superd started.", times(r.Count))
+		printf("It was restarted automatically %s since the operator last started it, or since superd started.", words.Times(r.Count))
 	}
 }
 
@@ -190,7 +190,7 @@ func (d *Diagnosis) explainRuns(events []eventlog.Event, printf func(string, ...
 		case e.Kind == eventlog.Skip:
 			printf("  %s  skipped: %s", d.clock(e.At), e.Reason)
 		case e.Duration != nil:
-			printf("  %s  %s after %s", d.clock(e.At), e.Reason, runLength(time.Duration(*e.Duration*float64(time.Second))))
+			printf("  %s  %s after %s", d.clock(e.At), e.Reason, words.RunLength(time.Duration(*e.Duration*float64(time.Second))))
 		default:
 			printf("  %s  %s", d.clock(e.At), e.Reason)
 		}
@@ -220,20 +220,4 @@ func (d *Diagnosis) clock(t time.Time) string {
 		return t.Format(time.TimeOnly)
 	}
 	return t.Format(time.DateTime)
-}
-
-// runLength returns the duration of a run as text: below a minute as in exit reasons, else
-// coarsely.
-func runLength(d time.Duration) string {
-	if d < time.Minute {
-		return words.Duration(words.Round(d))
-	}
-	return words.Coarse(d)
-}
-
-func times(n int) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
 }

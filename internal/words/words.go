@@ -56,3 +56,19 @@ func Coarse(d time.Duration) string {
 	}
 	return d.Truncate(time.Microsecond).String()
 }
+
+// RunLength returns the duration of a run as text: below a minute with three digits, else coarsely.
+func RunLength(d time.Duration) string {
+	if d < time.Minute {
+		return Duration(Round(d))
+	}
+	return Coarse(d)
+}
+
+// Times returns how often something has happened: "once", "2 times".
+func Times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}

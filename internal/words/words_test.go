@@ -48,3 +48,19 @@ func TestCoarse(t *testing.T) {
 		}
 	}
 }
+
+func TestRunLength(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		1234567 * time.Microsecond: "1.23s", time.Minute: "1m", 75 * time.Hour: "3d3h",
+	} {
+		if got := RunLength(d); got != want {
+			t.Errorf("RunLength(%d) = %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestTimes(t *testing.T) {
+	if once, twice := Times(1), Times(2); once != "once" || twice != "2 times" {
+		t.Errorf("Times(1), Times(2) = %q, %q", once, twice)
+	}
+}
