@@ -57,7 +57,9 @@ func (e *eviction) scan() {
 	round := e.round
 	e.host.Unattributed(func(found []host.Member) {
 		if round.Closed() {
-			closeMembers(found)
+			for _, m := range found {
+				m.Process.Close()
+			}
 			return
 		}
 		e.track(found)
@@ -125,10 +127,4 @@ func (e *eviction) giveUp() {
 func (e *eviction) end() {
 	e.scope.Close()
 	e.done()
-}
-
-func closeMembers(all []host.Member) {
-	for _, m := range all {
-		m.Process.Close()
-	}
 }

@@ -2,18 +2,13 @@ package procs
 
 import (
 	"slices"
-	"strconv"
 
+	"superd/procs/fdnames"
 	"superd/procs/host"
 )
 
-// maxNames bounds the total length of the stored names. A successor gets all of them in one
-// environment variable, which can have 128 KiB.
-const maxNames = 100 << 10
-
 // An fdKeeper keeps account of the descriptors in the descriptor store: those of this supervisor
-// and those that a predecessor has stored. Their names are numbers. Names are not reused while the
-// journal or the keeper may refer to them: after a crash we cannot tell which was updated last.
+// and those that a predecessor has stored.
 type fdKeeper struct {
 	*platform
 	registry     *registry // has how much output needs names
@@ -21,11 +16,8 @@ type fdKeeper struct {
 	shuttingDown func() bool
 	keeper       host.FDStore
 
-	names      map[int32]uint64 // bitmap of names in use, 64 per entry
-	count      int              // number of names in use
-	next       int32            // greater than all names so far
-	bytes      int              // total length of the names, with a separator each
-	fullLogged bool             // the warning that the store is full was logged
+	names      *fdnames.Set
+	fullLogged bool // the warning that the store is full was logged
 
 	stores    []pendingStore // stored before the journal is written
 	releases  []string       // names released after the journal is written
@@ -37,7 +29,7 @@ type fdKeeper struct {
 func newFDKeeper(p *platform, reg *registry, rec *recorder, shuttingDown func() bool) *fdKeeper {
 	f := &fdKeeper{
 		platform: p, registry: reg, recorder: rec, shuttingDown: shuttingDown,
-		keeper: p.options.Keeper, names: map[int32]uint64{}, inherited: map[string]int{},
+		keeper: p.options.Keeper, names: fdnames.New(), inherited: map[string]int{},
 	}
 	if f.keeper == nil {
 		f.keeper = noopKeeper{}
@@ -64,59 +56,26 @@ func (f *fdKeeper) Reserve(output bool) (name string) {
 	if f.keeper == host.FDStore(noopKeeper{}) {
 		return ""
 	}
-	name = strconv.Itoa(int(f.next))
-	room := maxNames - f.bytes - len(name) - 1
+	reserved := 0
 	if !output {
-		room -= f.registry.outputs * len("12345:") // reserved for the output of all programs
+		reserved = f.registry.outputs // for the output of all programs
 	}
-	if room < 0 {
-		if !f.fullLogged {
-			f.fullLogged = true
-			f.Log.Warn("descriptor store is full: too many programs", "kept", f.count, "output", !output)
-		}
-		return ""
+	name = f.names.Take(reserved)
+	if name == "" && !f.fullLogged {
+		f.fullLogged = true
+		f.Log.Warn("descriptor store is full: too many programs", "kept", f.names.Len(), "output", !output)
 	}
-	f.use(name)
-	f.next++
 	return name
 }
 
-// known marks a name that a predecessor has used, so that it is not reused.
-func (f *fdKeeper) known(name string) {
-	if n, err := strconv.ParseInt(name, 10, 32); err == nil {
-		f.next = max(f.next, int32(n)+1)
-	}
-}
-
 // Has reports whether a descriptor is stored under the name.
-func (f *fdKeeper) Has(name string) bool {
-	n, err := strconv.ParseInt(name, 10, 32)
-	return err == nil && n >= 0 && f.names[int32(n)/64]&(1<<(n%64)) != 0
-}
-
-func (f *fdKeeper) use(name string) {
-	if n, err := strconv.ParseInt(name, 10, 32); err == nil && n >= 0 && !f.Has(name) {
-		f.names[int32(n)/64] |= 1 << (n % 64)
-		f.count++
-		f.bytes += len(name) + 1
-	}
-}
-
-func (f *fdKeeper) drop(name string) {
-	if n, err := strconv.ParseInt(name, 10, 32); err == nil && f.Has(name) {
-		if f.names[int32(n)/64] &^= 1 << (n % 64); f.names[int32(n)/64] == 0 {
-			delete(f.names, int32(n)/64)
-		}
-		f.count--
-		f.bytes -= len(name) + 1
-	}
-}
+func (f *fdKeeper) Has(name string) bool { return f.names.Has(name) }
 
 // inherit takes over the descriptors of a predecessor, by name, until they are claimed.
 func (f *fdKeeper) inherit(fds map[string]int) {
 	for name, fd := range fds {
 		f.inherited[name] = fd
-		f.known(name)
+		f.names.Know(name)
 	}
 }
 
@@ -127,7 +86,7 @@ func (f *fdKeeper) Claim(name string) int {
 		return -1
 	}
 	delete(f.inherited, name)
-	f.use(name)
+	f.names.Use(name)
 	return fd
 }
 
@@ -203,7 +162,7 @@ func (f *fdKeeper) dropPendingStore(name string) {
 func (f *fdKeeper) discard(names []string) {
 	for _, name := range names {
 		f.keeper.Discard(name)
-		f.drop(name)
+		f.names.Drop(name)
 	}
 }
 

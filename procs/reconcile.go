@@ -22,10 +22,6 @@ type reconciler struct {
 	running bool // a batch is being reconciled
 }
 
-func newReconciler(scope *loop.Scope, onIdle func()) *reconciler {
-	return &reconciler{scope: scope, onIdle: onIdle}
-}
-
 // enqueue schedules the reconciliation of the instance for after the turn's other work.
 func (q *reconciler) enqueue(in *instance.Instance) {
 	if in.Marks.Enqueued {

@@ -23,7 +23,7 @@ func (c *recovery) adopt() error {
 	known := c.self.restore(r)
 	c.fds.inherit(c.options.Predecessor.StoredFDs.Files)
 	for _, name := range r.FDNames() {
-		c.fds.known(name)
+		c.fds.names.Know(name)
 	}
 	c.replicas.restoreScales(r)
 	if r.Incomplete {

@@ -18,11 +18,6 @@ type subscriptions struct {
 	addedPosted      bool // the call of the instance watchers is posted
 }
 
-// newSubscriptions returns subscriptions that call beforeWatchers on each change.
-func newSubscriptions(p *platform, reg *registry, beforeWatchers func()) *subscriptions {
-	return &subscriptions{platform: p, registry: reg, beforeWatchers: beforeWatchers}
-}
-
 // A watcher is a subscription to changes of [Supervisor.Status] or of the instances.
 type watcher struct{ f func() }
 

@@ -99,11 +99,11 @@ func (s *Supervisor) makeParts() {
 	owner := instanceOwner{s}
 	p.Owner, p.Config, p.Records, p.FDs, p.Reaper = owner, owner, s.recorder, s.fds, s.reaper
 	p.Schedules = instance.NewSchedules(p.Env, p.options.Identity.BootID, p.options.Identity.Machine)
-	s.reconciler = newReconciler(s.Scope, func() {
+	s.reconciler = &reconciler{scope: s.Scope, onIdle: func() {
 		s.waiters.answerPostponed()
 		s.exitPolicy.endIfAllEnded()
 		s.subscriptions.changed()
-	})
+	}}
 	p.Graph = deps.New(graphOwner{s.reconciler})
 	s.waiters = newWaiters(s.reconciler)
 	s.reconciler.answer = s.waiters.answer
@@ -113,7 +113,7 @@ func (s *Supervisor) makeParts() {
 		platform: p, registry: reg, reconciler: s.reconciler, shutdown: s.shutdown,
 		reloading: func() bool { return s.reloads.running }, notify: p.options.Notify,
 	}
-	s.subscriptions = newSubscriptions(p, reg, s.readyNotifier.update)
+	s.subscriptions = &subscriptions{platform: p, registry: reg, beforeWatchers: s.readyNotifier.update}
 	s.exitPolicy = &exitPolicy{
 		platform: p, shutdown: s.shutdown, registry: reg, reconciler: s.reconciler,
 		config: s.config, saveSelf: s.self.save,
