@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"superd/procs/execprobe"
 	"superd/procs/host/hosttest"
-	"superd/procs/instance"
 )
 
 // TestSimulationSeeds replays seeds that once found a defect. What a seed draws changes with the
@@ -96,10 +96,10 @@ func TestCheckWaitsForTreeRecord(t *testing.T) {
 		t.Error("a check that waits for the journal counts as begun")
 	}
 	h.v.RunFor(time.Minute)
-	if first != instance.ErrCheckStopped || in.Probe().Busy {
+	if first != execprobe.ErrStopped || in.Probe().Busy {
 		t.Errorf("stopped check: %v, busy %v", first, in.Probe().Busy)
 	}
-	second = instance.ErrCheckStopped
+	second = execprobe.ErrStopped
 	in.CheckByCommand(command, func(err error) { second = err })
 	h.journal.stalled = false
 	h.journal.write()

@@ -2,6 +2,7 @@ package host
 
 import (
 	"errors"
+	"fmt"
 	"syscall"
 	"time"
 
@@ -118,6 +119,25 @@ func FaultOf(err error) Fault {
 		}
 	}
 	return FaultProgram
+}
+
+// FaultIn returns which fault the error of a start reports.
+func FaultIn(err error) Fault {
+	if se, ok := errors.AsType[*SpawnError](err); ok {
+		return se.Fault
+	}
+	return FaultProgram
+}
+
+// DescribeHung describes what a spawn that can't be cancelled waits for.
+func DescribeHung(h Host, pending PendingSpawn) string {
+	pid := pending.Child()
+	if pid == 0 {
+		return pending.Stage() + ": no answer; " + HangHint
+	}
+	waits := h.WaitsIn(pid)
+	return fmt.Sprintf("%s: process %d survives SIGKILL: state %s; %s",
+		pending.Stage(), pid, waits.Text, waits.Hint())
 }
 
 // HangHint is the hint for what takes too long for no known reason.

@@ -2,7 +2,6 @@ package instance
 
 import (
 	"encoding/hex"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
@@ -234,15 +233,4 @@ func (e *Env) LogOptions(instance string, program *config.Program) logs.Options 
 // loggerInputPath returns the path of the FIFO that the program's logger reads.
 func (e *Env) loggerInputPath(program *config.Program) string {
 	return e.FIFOPath(config.LoggerName(program.Name), Input)
-}
-
-// describeHungStart describes what a spawn that can't be cancelled waits for.
-func (e *Env) describeHungStart(pending host.PendingSpawn) string {
-	text := pending.Stage() + ": no answer; " + host.HangHint
-	if pid := pending.Child(); pid != 0 {
-		waits := e.Host.WaitsIn(pid)
-		text = fmt.Sprintf("%s: process %d survives SIGKILL: state %s; %s",
-			pending.Stage(), pid, waits.Text, waits.Hint())
-	}
-	return text
 }

@@ -216,7 +216,7 @@ func (h *hookRun) kill() {
 func (h *hookRun) reportUnkillable() {
 	if h.process == nil {
 		if !h.cancel() { // the child may not have been scheduled at the first attempt
-			h.in.markUnkillable(h.name() + ": " + h.in.Env.describeHungStart(h.pending))
+			h.in.markUnkillable(h.name() + ": " + host.DescribeHung(h.in.Env.Host, h.pending))
 		}
 		return
 	}

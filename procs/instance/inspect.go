@@ -54,11 +54,10 @@ type probeView struct {
 }
 
 func (v View) Probe() (p probeView) {
-	if p.Busy = v.In.probing(); v.In.execProbe == nil || v.In.execProbe.check == nil {
+	if p.Busy = v.In.probing(); v.In.checks == nil {
 		return p
 	}
-	c := v.In.execProbe.check
-	p.Check, p.Process, p.Pending = true, c.process != nil, c.pending
+	p.Pending, p.Process, p.Check = v.In.checks.Current()
 	return p
 }
 
@@ -185,7 +184,7 @@ func (v RunView) FailCheck(reason string) {
 func (v View) CheckByCommand(
 	command []string, done func(error),
 ) (stop func() (begun bool)) {
-	return (&execChecker{v.In, v.In.run, command}).Check(done)
+	return (&execChecker{v.In.run, command}).Check(done)
 }
 
 // RestoreCopy makes an instance from a record and returns what the instance snapshots.

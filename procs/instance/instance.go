@@ -7,6 +7,7 @@ import (
 	"superd/config"
 	"superd/logs"
 	"superd/loop"
+	"superd/procs/execprobe"
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/snapshot"
@@ -30,8 +31,8 @@ type Instance struct {
 	*problems                  // never nil
 	// Progress of its schedule; nil for a program without one
 	Schedule   *scheduleState
-	execProbe  *execProbe  // runs its exec checks; nil before the first one
-	Quarantine *quarantine // prevents its start; nil without one
+	checks     *execprobe.Runner // runs its exec checks; nil before the first one
+	Quarantine *quarantine       // prevents its start; nil without one
 	spawns     spawns
 	Marks      marks
 }
@@ -59,12 +60,11 @@ func (m *membership) Update(e fsm.MembershipEvent) { m.Membership = m.Membership
 
 // problems holds diagnostics that are rarely set; it is allocated on first use.
 type problems struct {
-	Unkillable      string     // describes the processes that SIGKILL did not end
-	hangsIn         string     // stage in which the last cancelled worker hangs
-	probeUnkillable string     // describes the processes of a check that SIGKILL did not end
-	noOutput        string     // why its output is not captured; empty if it is
-	exitNote        fsm.Reason // what else is known about the end of its run
-	mainPidLog      LogLimit   // bounds the log lines about MAINPID=
+	Unkillable string     // describes the processes that SIGKILL did not end
+	hangsIn    string     // stage in which the last cancelled worker hangs
+	noOutput   string     // why its output is not captured; empty if it is
+	exitNote   fsm.Reason // what else is known about the end of its run
+	mainPidLog LogLimit   // bounds the log lines about MAINPID=
 }
 
 // noProblems is shared by all instances without problems: most of them. It is never changed.
@@ -123,8 +123,8 @@ func (in *Instance) Snapshot() *snapshot.Instance {
 	if t := in.restartTimer; t != nil {
 		v.Due = new(t.Due())
 	}
-	if in.execProbe != nil {
-		v.Probes = in.execProbe.tree.Path()
+	if in.checks != nil {
+		v.Probes = in.checks.TreePath()
 	}
 	if in.run != nil {
 		v.Run = in.run.snapshot()
@@ -237,9 +237,9 @@ func (in *Instance) Hurry() {
 	}
 }
 
-// replica returns the instance's number within its program; "1" if it has none.
-func (in *Instance) replica() string {
-	if _, number, numbered := strings.Cut(in.Name, "@"); numbered {
+// replicaNumber returns an instance's number within its program; "1" if it has none.
+func replicaNumber(instance string) string {
+	if _, number, numbered := strings.Cut(instance, "@"); numbered {
 		return number
 	}
 	return "1"
@@ -263,8 +263,8 @@ func (in *Instance) IsOneShot() bool { return in.Program.Type == config.TypeOnes
 func (in *Instance) Close() {
 	in.Output.release()
 	in.Tree.Remove()
-	if in.execProbe != nil {
-		in.execProbe.tree.Remove()
+	if in.checks != nil {
+		in.checks.Remove()
 	}
 	in.Node.leave()
 	in.Scope.Close()

@@ -65,7 +65,7 @@ func (m *monitor) startChecks(h *config.Health, before *monitor) {
 		m.what = "http " + h.HTTP
 		c, err = in.Env.Host.CheckHTTP(h.HTTP)
 	default:
-		m.what, c = "exec "+strings.Join(h.Exec, " "), &execChecker{in, m.run, h.Exec}
+		m.what, c = "exec "+strings.Join(h.Exec, " "), &execChecker{m.run, h.Exec}
 	}
 	if err != nil { // config has validated it
 		in.Env.Log.Error("health not checked", "instance", in.Name, "error", err)

@@ -76,7 +76,7 @@ func (r *run) awaitReady(deadline time.Duration) {
 		w.check(in.Env.Host.CheckHTTP(p.HTTP))
 	default:
 		w.condition = "exec " + strings.Join(p.Exec, " ")
-		w.check(&execChecker{in, r, p.Exec}, nil)
+		w.check(&execChecker{r, p.Exec}, nil)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 func (a *Recovered) Resume() {
 	in := a.In
 	if a.Saved.Probes != "" { // a check may have been running
-		in.probes(a.Saved.Probes).cleanUp(func() {})
+		in.execChecks(a.Saved.Probes).CleanUp(func() {})
 	}
 	switch {
 	case (a.ProcessMissing || a.Saved.Quarantined || a.unrecorded()) && len(a.Leftovers) > 0, a.Saved.Quarantined && !in.Tree.Empty():

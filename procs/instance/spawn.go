@@ -68,7 +68,7 @@ func (a *spawnAttempt) preStart() *hookRun {
 		case errors.Is(err, errHookStopped) || in.MustEnd():
 			in.Apply(in.Machine.SpawnCanceled(r.hasLeftovers(), in.Conditions()))
 		case err != nil:
-			a.failed(startFailure(fsm.ReasonHookFailed, err), faultIn(err))
+			a.failed(startFailure(fsm.ReasonHookFailed, err), host.FaultIn(err))
 		default:
 			a.preStarted = true
 			in.Save()
@@ -128,7 +128,7 @@ func (r *run) spawnSpec(program *config.Program, record *startRecord) *host.Spaw
 	spec.Own.Set("SUPERD_INVOCATION_ID", r.invocationID)
 	spec.Own.Set("SUPERD_NAME", program.Name)
 	spec.Own.Set("SUPERD_OWNER", in.Env.Paths.RuntimeDir)
-	spec.Own.Set("SUPERD_REPLICA", in.replica())
+	spec.Own.Set("SUPERD_REPLICA", replicaNumber(in.Name))
 	if record != nil {
 		spec.LogIntent, spec.StoreFDs, spec.LogSpawned = record.logIntent, record.storeFDs, record.logSpawned
 	}
@@ -193,7 +193,7 @@ func (a *spawnAttempt) result(record *startRecord, child host.Child, err error) 
 		return
 	}
 	if err != nil {
-		a.failed(startFailure(fsm.ReasonStartFailed, err), faultIn(err))
+		a.failed(startFailure(fsm.ReasonStartFailed, err), host.FaultIn(err))
 		return
 	}
 	r.main.oomKills, a.envSum = int32(in.Tree.OOMKills()), child.EnvSum
@@ -251,7 +251,7 @@ func (a *spawnAttempt) awaitKilled() {
 		pending, stage := a.pending, a.pending.Stage()
 		switch {
 		case !a.cancelWorker():
-			in.markUnkillable(in.Env.describeHungStart(pending))
+			in.markUnkillable(host.DescribeHung(in.Env.Host, pending))
 		case a.timedOut:
 			a.failed(a.timeoutReason(stage), host.FaultProgram)
 		default:
@@ -324,18 +324,10 @@ func faultOf(fault host.Fault) fsm.Fault {
 	}
 }
 
-// faultIn returns which fault the error of a start reports.
-func faultIn(err error) host.Fault {
-	if se, ok := errors.AsType[*host.SpawnError](err); ok {
-		return se.Fault
-	}
-	return host.FaultProgram
-}
-
 // startFailure returns the reason of a start that failed with err. It is of that kind, except in a
 // resource shortage.
 func startFailure(kind fsm.ReasonKind, err error) fsm.Reason {
-	if faultIn(err) == host.FaultResource {
+	if host.FaultIn(err) == host.FaultResource {
 		kind = fsm.ReasonShortage
 	}
 	return kind.With(err.Error())

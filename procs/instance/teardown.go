@@ -53,10 +53,10 @@ func (r *run) tearDown() {
 func (r *run) leftoversKilled() {
 	in := r.in
 	if in.probing() {
-		if in.probeUnkillable != "" {
-			in.markUnkillable(in.probeUnkillable)
+		if why := in.checks.Unkillable(); why != "" {
+			in.markUnkillable(why)
 		}
-		in.execProbe.whenIdle(func() { r.leftoversKilled() })
+		in.checks.WhenIdle(func() { r.leftoversKilled() })
 		return
 	}
 	if r.postStopped || len(r.program.PostStop) == 0 || in.Env.Owner.Phase().Hurry {

@@ -35,8 +35,9 @@ var allowed = map[string]string{
 	"doctor":  "internal/privilege pidfd procs/linux/cgroup",
 	"procs": `config internal/words logs loop loop/task pidfd procs/deps procs/eventlog procs/fdnames procs/fsm
 		procs/host procs/instance procs/probe procs/reaper procs/snapshot`,
-	"procs/instance": `config internal/words logs loop pidfd procs/deps procs/eventlog procs/fsm procs/host
-		procs/notify procs/probe procs/schedule procs/snapshot`,
+	"procs/instance": `config internal/words logs loop pidfd procs/deps procs/eventlog
+		procs/execprobe procs/fsm procs/host procs/notify procs/probe procs/schedule procs/snapshot`,
+	"procs/execprobe":     "config loop pidfd procs/host procs/probe",
 	"procs/fdnames":       "",
 	"procs/fsm":           "config internal/words",
 	"procs/host":          "config logs loop pidfd procs/notify procs/probe",

@@ -1,0 +1,55 @@
+package instance
+
+import (
+	"superd/procs/execprobe"
+	"superd/procs/fsm"
+	"superd/procs/host"
+)
+
+// An execChecker is the [probe.Checker] of a command. The command runs in the environment of the
+// program.
+type execChecker struct {
+	run     *run
+	command []string
+}
+
+// Check implements [probe.Checker].
+func (c *execChecker) Check(done func(error)) (stop func() (begun bool)) {
+	return c.run.in.execChecks("").Check(func() *host.SpawnSpec {
+		program := c.run.program.Clone()
+		program.Command = c.command
+		return c.run.spawnSpec(program, nil)
+	}, done)
+}
+
+// execChecks returns what runs the instance's exec checks, and creates it on first use. treePath is
+// the path of the tree that a predecessor created; empty: none.
+func (in *Instance) execChecks(treePath string) *execprobe.Runner {
+	if in.checks != nil {
+		return in.checks
+	}
+	env := in.Env
+	in.checks = execprobe.New(execprobe.Options{
+		Instance: in.Name, TreePath: treePath, Scope: &in.Scope,
+		Host: env.Host, Reaper: env.Reaper, Log: env.Log, AfterSaving: env.Records.AfterSaving,
+		OnUnkillable: in.checksUnkillable,
+	})
+	if treePath == "" {
+		in.Save() // by the record, a successor finds leftover processes of the checks
+	}
+	return in.checks
+}
+
+// probing reports whether a process of a check may live.
+func (in *Instance) probing() bool { return in.checks != nil && in.checks.Busy() }
+
+// checksUnkillable handles that the checks have other unkillable processes than before. The texts
+// are empty without any.
+func (in *Instance) checksUnkillable(before, now string) {
+	switch r := in.run; {
+	case now == "" && in.Unkillable == before:
+		in.clearUnkillable()
+	case now != "" && r != nil && r.teardown == nil && in.Machine.State() == fsm.TearingDown:
+		in.markUnkillable(now) // the end of the run waits for it
+	}
+}
