@@ -81,7 +81,7 @@ func (a *applier) record(diff *config.Diff) {
 	for _, k := range diff.Superd {
 		parts = append(parts, k.String())
 	}
-	a.recorder.Record(instance.Because(eventlog.Event{Kind: eventlog.Reload},
+	a.recorder.Record(eventlog.WithReason(eventlog.Event{Kind: eventlog.Reload},
 		fsm.ReasonReloaded.With(strings.Join(parts, ", "))))
 }
 

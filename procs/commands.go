@@ -62,7 +62,7 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 			setResult(CommandResult{State: in.Machine.State(), Message: refusal})
 			continue
 		}
-		in.Record(instance.Because(byOperator(eventlog.Event{Kind: eventlog.Command}), op.reason()))
+		in.Record(eventlog.WithReason(byOperator(eventlog.Event{Kind: eventlog.Command}), op.reason()))
 		if already := op.noopMessage(in); already != "" {
 			s.reconciler.perform(in, op)
 			setResult(CommandResult{OK: true, State: in.Machine.State(), Message: already})
@@ -155,7 +155,7 @@ func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]CommandResult
 				outcome.Message = fmt.Sprintf("%s sent to process %d", instance.SignalName(sig), pid)
 				s.Log.Info("signal sent", "instance", in.Name, "pid", pid, "signal", instance.SignalName(sig),
 					"by", fsm.By(fsm.ActorOperator).String())
-				in.Record(instance.Because(byOperator(eventlog.Event{Kind: eventlog.Command}),
+				in.Record(eventlog.WithReason(byOperator(eventlog.Event{Kind: eventlog.Command}),
 					fsm.ReasonRequestedSignal.With(instance.SignalName(sig))))
 			}
 		}

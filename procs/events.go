@@ -7,7 +7,6 @@ import (
 	"superd/logs"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
-	"superd/procs/instance"
 )
 
 // Record adds e to the event log, if there is one.
@@ -34,7 +33,7 @@ func (r *recorder) recordDropped(l logs.DroppedOutput) {
 		e := eventlog.Event{
 			At: time.Now(), Kind: eventlog.Output, Instance: l.Instance, Program: l.Program, Run: l.Run,
 		}
-		events.Append(instance.Because(e, fsm.ReasonOutputDropped.With(l.Text)))
+		events.Append(eventlog.WithReason(e, fsm.ReasonOutputDropped.With(l.Text)))
 	}
 }
 
@@ -51,7 +50,7 @@ func (r *recorder) recordOutage(o logs.Outage, over bool) {
 			e.State = eventlog.Over
 			why = fsm.ReasonLogOutageOver.With(words.Coarse(now.Sub(o.Since)))
 		}
-		events.Append(instance.Because(e, why))
+		events.Append(eventlog.WithReason(e, why))
 	}
 }
 
@@ -62,7 +61,7 @@ func (r *recorder) recordFirstOutput(start logs.RunStart) {
 		e := eventlog.Event{
 			At: time.Now(), Kind: eventlog.Print, Instance: start.Instance, Program: start.Program, Run: start.Run, Place: start.At.String(),
 		}
-		events.Append(instance.Because(e, fsm.Reason{Kind: fsm.ReasonFirstOutput}))
+		events.Append(eventlog.WithReason(e, fsm.Reason{Kind: fsm.ReasonFirstOutput}))
 	}
 }
 
@@ -98,7 +97,7 @@ func (r *recorder) saveDrops(c *logs.Collector) {
 func (r *recorder) saveOutputStart(at logs.RunStart, saved func()) {
 	r.Scope.Post(func() {
 		if in := r.registry.byName[at.Instance]; in != nil {
-			in.SetOutputStart(at)
+			in.Output.SetStart(at)
 		}
 		r.writeEvents()
 		r.journal.Flush(func(error) { saved() })

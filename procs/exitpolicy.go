@@ -118,7 +118,7 @@ func (x *exitPolicy) firstFailureStatus() int {
 // none.
 func (x *exitPolicy) firstFailed() (first *instance.Instance) {
 	for _, in := range x.registry.instances {
-		if in.Machine.State() == fsm.Failed && !in.Machine.Retries() && (first == nil || in.SinceAt < first.SinceAt) {
+		if in.Machine.State() == fsm.Failed && !in.Machine.Retries() && (first == nil || in.Since() < first.Since()) {
 			first = in
 		}
 	}

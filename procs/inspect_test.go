@@ -115,6 +115,9 @@ func (v instanceView) state() fsm.State                { return v.In.Machine.Sta
 func (v instanceView) target() fsm.Target              { return v.In.Machine.Desired() }
 func (v instanceView) leaves() bool                    { return v.In.Membership.Leaves() }
 func (v instanceView) availability() deps.Availability { return v.In.Node.Availability() }
+func (v instanceView) MustEnd() bool                   { return v.In.MustEnd() }
+func (v instanceView) Quarantined() bool               { return v.In.Quarantined() }
+func (v instanceView) RetryPending() bool              { return v.In.RetryPending() }
 func (v instanceView) isComing() bool                  { return v.In.Node.IsComing() }
 func (v instanceView) isOneShot() bool                 { return v.In.IsOneShot() }
 func (v instanceView) awaitsSchedule() bool            { return v.In.AwaitsSchedule() }
@@ -128,9 +131,15 @@ func (v instanceView) diagnosis() Diagnosis            { return v.sup().diagnosi
 func (v instanceView) refusal(op Op) string            { return v.sup().refusal(v.In, op) }
 func (v instanceView) record() *snapshot.Instance      { return v.In.Snapshot() }
 func (v instanceView) logPath() string                 { return v.In.Output.Collector.Path() }
-func (v instanceView) unkillable() string              { return v.In.Unkillable }
-func (v instanceView) stateSince() time.Duration       { return v.In.SinceAt }
+func (v instanceView) unkillable() string              { return v.In.Unkillable() }
+func (v instanceView) stateSince() time.Duration       { return v.In.Since() }
 func (v instanceView) hasDependents() bool             { return v.In.Node.HasDependents() }
+
+// Machine returns a copy of the machine.
+func (v instanceView) Machine() *fsm.Machine {
+	m := v.In.Machine
+	return &m
+}
 
 // finalTarget returns the desired state of the instance or, if it leaves, of its replacement.
 func (v instanceView) finalTarget() fsm.Target { return v.sup().replicas.desired(v.In) }

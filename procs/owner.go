@@ -36,7 +36,7 @@ func (o instanceOwner) Transitioned(in *instance.Instance, from, to fsm.State) {
 	in.UpdateSchedule()
 	in.RecordTransition(from, to)
 	in.Node.Publish()
-	if from != to && in.HasEdges() || to == fsm.Waiting && in.Node.Ordered() ||
+	if from != to && in.Node.Linked() || to == fsm.Waiting && in.Node.Ordered() ||
 		in.Machine.Desired().Up && in.Node.CanStart() {
 		s.reconciler.enqueue(in)
 	}

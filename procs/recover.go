@@ -111,7 +111,7 @@ func (c *recovery) search(r *snapshot.Snapshot, all []*instance.Recovered) error
 	for w, a := range byRequest {
 		a.ProcessMissing = w.Found == pidfd.Identity{}
 		if !a.ProcessMissing {
-			a.Saved.Start.Process = instance.SnapshotIdentity(w.Found, "")
+			a.Saved.Start.Process = snapshot.NewProcess(w.Found, "")
 		}
 	}
 	c.setLeftovers(leftovers)
@@ -144,17 +144,17 @@ func (c *recovery) reopen(all []*instance.Recovered) error {
 		a.Recovered = recovered
 		p := a.Saved.Process()
 		if p != nil {
-			recovered.Process = instance.RestoreIdentity(p)
+			recovered.Process = p.Identity()
 			recovered.PidFD = c.fds.Claim(p.FDName)
 		}
 		a.ClaimNotifyFDs()
 		exists, fdNames := a.Saved.FIFOs()
-		if a.Saved.Start != nil && a.Saved.Output && len(instance.StreamsOf(definition)) > 1 {
+		if a.Saved.Start != nil && a.Saved.Output && len(instance.OutputStreams(definition)) > 1 {
 			// Created together with that for standard output, which Merge has set
 			exists[logs.Stderr] = true
 		}
 		if a.Saved.Start != nil && a.Saved.Output && a.In.IsLogger() {
-			exists[instance.Input] = true // likewise
+			exists[instance.LoggerInput] = true // likewise
 		}
 		for which, is := range exists {
 			if !is {
@@ -162,7 +162,7 @@ func (c *recovery) reopen(all []*instance.Recovered) error {
 			}
 			o := host.RecoveredOutput{Stream: logs.Stream(which), FIFO: c.FIFOPath(a.In.Name, logs.Stream(which)), ReadFD: c.fds.Claim(fdNames[which])}
 			o.Gap = o.ReadFD < 0
-			a.OutputGap = a.OutputGap || o.Gap && o.Stream != instance.Input
+			a.OutputGap = a.OutputGap || o.Gap && o.Stream != instance.LoggerInput
 			recovered.Outputs = append(recovered.Outputs, o)
 		}
 		if p != nil || len(recovered.Outputs) > 0 {

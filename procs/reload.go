@@ -11,7 +11,6 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
-	"superd/procs/instance"
 )
 
 // reloadTimeout bounds how long the callers of a reload wait for a file whose reading hangs.
@@ -86,7 +85,7 @@ func (l *reloads) serve() {
 		l.hungFile = reading
 		err := l.hangError()
 		l.Log.Error("configuration not reloaded yet: the old one stays in force", "error", err)
-		l.recorder.Record(instance.Because(eventlog.Event{Kind: eventlog.Reload}, fsm.ReasonReloadHung.With(err.Error())))
+		l.recorder.Record(eventlog.WithReason(eventlog.Event{Kind: eventlog.Reload}, fsm.ReasonReloadHung.With(err.Error())))
 		if !dryRun {
 			l.readyNotifier.reloadEnded()
 		}
@@ -98,7 +97,7 @@ func (l *reloads) serve() {
 		l.running = false
 		if err != nil && !dryRun {
 			l.Log.Error("configuration not reloaded: the old one stays in force", "error", err)
-			l.recorder.Record(instance.Because(eventlog.Event{Kind: eventlog.Reload}, fsm.ReasonReloadRefused.With(err.Error())))
+			l.recorder.Record(eventlog.WithReason(eventlog.Event{Kind: eventlog.Reload}, fsm.ReasonReloadRefused.With(err.Error())))
 		}
 		if !dryRun {
 			l.readyNotifier.reloadEnded()

@@ -4,17 +4,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"superd/config"
-	"superd/logs"
 	"superd/procs/fsm"
 	"superd/procs/host/hosttest"
-	"superd/procs/instance"
 	"superd/procs/notify"
 )
 
@@ -225,7 +222,7 @@ func TestAppliedLive(t *testing.T) {
 		h.v.RunFor(time.Second)
 	}
 	becomesReady := func(t *testing.T, h *history, in instanceView) {
-		h.kernel.SocketOf(in.Run().Id()).WriteNewline()
+		h.kernel.SocketOf(in.Run().ID()).WriteNewline()
 		h.v.RunFor(time.Second)
 		if in.state() != fsm.Running {
 			t.Errorf("%v: %s, want running: it reported readiness", in.state(), in.reason())
@@ -375,31 +372,6 @@ func TestReloadHangs(t *testing.T) {
 	over()
 	if err, ok := results["the last"]; !ok || err != nil || !inspect(h.sup).instance("db").exists() {
 		t.Errorf("the last got %v, %v; db is %v", err, ok, inspect(h.sup).instance("db").exists())
-	}
-}
-
-// TestLogOptionsDuringRun: the output of a run keeps its format and its files. Rotation, and the
-// address of a sink, may change.
-func TestLogOptionsDuringRun(t *testing.T) {
-	file := logs.Options{Path: "/log/a", Format: logs.Text, MaxSize: 1}
-	syslog := logs.Options{Sink: "syslog", Address: "unix:/dev/log", Identifier: "a", Facility: 3}
-	elsewhere := logs.Options{Sink: "syslog", Address: "udp:10.0.0.1:514", Identifier: "b", Facility: 16}
-	journald := logs.Options{Sink: "journald", Address: "/run/journal", Identifier: "c"}
-	tests := []struct {
-		name             string
-		began, now, want logs.Options
-	}{
-		{"another file", file, logs.Options{Path: "/log/b", Format: logs.JSON, MaxSize: 2}, logs.Options{Path: "/log/a", Format: logs.Text, MaxSize: 2}},
-		{"the sink is elsewhere", syslog, elsewhere, elsewhere},
-		{"another sink", syslog, journald, syslog},
-		{"a file instead of a sink", syslog, file, logs.Options{Sink: "syslog", Address: "unix:/dev/log", Identifier: "a", Facility: 3, MaxSize: 1}},
-		{"another command", logs.Options{Sink: logs.Command, Address: "a"}, logs.Options{Sink: logs.Command, Address: "b"}, logs.Options{Sink: logs.Command, Address: "a"}},
-		{"a sink instead of a file", file, elsewhere, logs.Options{Path: "/log/a", Format: logs.Text}},
-	}
-	for _, tt := range tests {
-		if got := instance.DuringRun(tt.began, tt.now); !reflect.DeepEqual(got, tt.want) {
-			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
-		}
 	}
 }
 

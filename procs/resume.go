@@ -76,7 +76,7 @@ func (c *recovery) resume(all []*instance.Recovered) {
 		}
 		a.In.UpdateSchedule()
 		a.In.Node.Publish()
-		if a.FdRenamed {
+		if a.FDRenamed {
 			a.In.Save()
 		}
 	}
@@ -159,7 +159,7 @@ func (c *recovery) startMissing() {
 	}
 	c.replicas.removeAllSurplus()
 	// The predecessor may have missed an end. The first one decides.
-	bySince := func(a, b *instance.Instance) int { return cmp.Compare(a.SinceAt, b.SinceAt) }
+	bySince := func(a, b *instance.Instance) int { return cmp.Compare(a.Since(), b.Since()) }
 	for _, in := range slices.SortedStableFunc(slices.Values(c.registry.instances), bySince) {
 		if in.StaysDown() {
 			c.exitPolicy.check(in)

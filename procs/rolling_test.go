@@ -15,7 +15,7 @@ func TestRestartRolling(t *testing.T) {
 	h.v.RunFor(time.Minute)
 	before := map[string]string{}
 	for in := range inspect(h.sup).instances() {
-		before[in.name()] = in.Run().Id()
+		before[in.name()] = in.Run().ID()
 	}
 	roll := func(names ...string) (all []CommandResult) {
 		t.Helper()
@@ -46,8 +46,8 @@ func TestRestartRolling(t *testing.T) {
 		t.Errorf("outcomes %+v, want that zero has no instances, and three more", all)
 	}
 	for _, o := range all[1:] {
-		if in := inspect(h.sup).instance(o.Name); !o.OK || in.state() != fsm.Running || in.Run().Id() == before[o.Name] {
-			t.Errorf("%+v: run %s, %s before", o, in.Run().Id(), before[o.Name])
+		if in := inspect(h.sup).instance(o.Name); !o.OK || in.state() != fsm.Running || in.Run().ID() == before[o.Name] {
+			t.Errorf("%+v: run %s, %s before", o, in.Run().ID(), before[o.Name])
 		}
 	}
 	if _, err := h.sup.RestartRolling([]string{"unknown"}, nil); err == nil {

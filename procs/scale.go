@@ -98,7 +98,7 @@ func (r *replicas) scale(program *config.Program, replicas int, result *ScaleRes
 	}
 	r.Log.Info("program scaled", "program", program.Name, "from", before, "to", replicas,
 		"by", fsm.By(fsm.ActorOperator).String())
-	r.recorder.Record(instance.Because(byOperator(eventlog.Event{Kind: eventlog.Command, Program: program.Name}),
+	r.recorder.Record(eventlog.WithReason(byOperator(eventlog.Event{Kind: eventlog.Command, Program: program.Name}),
 		fsm.ReasonRequestedScale.With(fmt.Sprintf("%s=%d", program.Name, replicas))))
 	desired := r.desiredFor(program.Name)
 	if before == 0 {

@@ -68,7 +68,7 @@ func (s *selfRecord) saveEnd() {
 		s.recorder.leavesRecords = true
 		s.recorder.Queue(snapshot.InstanceKey(in.Name), &snapshot.Instance{
 			State: fsm.Stopped.Name(), Outcome: fsm.RunEndedDown.OutcomeName(), Desired: desired.Snapshot(),
-			StateReason: fsm.ReasonStopped.With(desired.By.String()).Snapshot(), Since: in.SinceAt,
+			StateReason: fsm.ReasonStopped.With(desired.By.String()).Snapshot(), Since: in.Since(),
 		})
 	}
 	s.config.removeRecords()

@@ -109,7 +109,7 @@ func (d *shutdown) begin(why fsm.Reason, requestedAt time.Duration) {
 	d.begun, d.why, d.requestedAt = true, why, requestedAt
 	d.saveSelf()
 	d.Log.Info("shutting down", "because", why.String())
-	d.recorder.Record(instance.Because(eventlog.Event{Kind: eventlog.Shutdown}, why))
+	d.recorder.Record(eventlog.WithReason(eventlog.Event{Kind: eventlog.Shutdown}, why))
 	d.recorder.write() // Before any signal is sent: a successor must not restart the programs
 	d.options.Notify.Stopping()
 	d.requestAllStops()
@@ -130,7 +130,7 @@ func (d *shutdown) killRemaining(why string) {
 	}
 	killed := strings.Join(names, ", ")
 	d.Log.Warn("shutting down at once", "because", why, "killed_early", killed)
-	d.recorder.Record(instance.Because(eventlog.Event{Kind: eventlog.Shutdown},
+	d.recorder.Record(eventlog.WithReason(eventlog.Event{Kind: eventlog.Shutdown},
 		fsm.ReasonShutdownHurried.With(why+"; killed early: "+killed)))
 	d.recorder.write()
 	for _, in := range d.registry.instances {
@@ -154,7 +154,7 @@ func (d *shutdown) requestAllStops() {
 	underWay := d.requestingStops()
 	var deferred []*instance.Instance
 	for _, in := range slices.Clone(d.registry.instances) {
-		if in.HasEdges() {
+		if in.Node.Linked() {
 			d.stopForShutdown(in)
 		} else {
 			deferred = append(deferred, in)
@@ -211,7 +211,7 @@ func (d *shutdown) removeEmpty(in *instance.Instance) {
 		var names []string
 		for _, in := range d.pendingRemovals {
 			in.Tree.Remove()
-			for _, which := range instance.StreamsOf(in.Program) {
+			for _, which := range instance.OutputStreams(in.Program) {
 				names = append(names, d.FIFOPath(in.Name, which))
 			}
 		}
@@ -290,13 +290,13 @@ func (d *shutdown) drainAll() {
 
 func (d *shutdown) end() {
 	for _, in := range d.registry.instances {
-		if in.Unkillable != "" {
-			d.Log.Error("process left behind", "instance", in.Name, "reason", in.Unkillable)
+		if in.Unkillable() != "" {
+			d.Log.Error("process left behind", "instance", in.Name, "reason", in.Unkillable())
 		}
 	}
 	d.Log.Info("shut down", "because", d.why.String())
 	e := eventlog.Event{Kind: eventlog.Superd, State: eventlog.Ended, Pid: d.options.Identity.Pid}
-	d.recorder.Record(instance.Because(e, d.why))
+	d.recorder.Record(eventlog.WithReason(e, d.why))
 	d.onEnd() // Before saveEnd: with an empty journal a successor would start all programs
 	d.saveEnd()
 	d.recorder.write() // now, since the loop ends

@@ -360,10 +360,10 @@ func (h *history) checkRest() {
 		}
 		main, others := h.kernel.CountLiving(in.name())
 		mains += main
-		if definition := inspect(h.sup).config().Program(p.Name); in.Run().Exists() && definition != nil && h.kernel.Definition(in.Run().Id()) != nil {
+		if definition := inspect(h.sup).config().Program(p.Name); in.Run().Exists() && definition != nil && h.kernel.Definition(in.Run().ID()) != nil {
 			// A program with a schedule continues its run; the next run has the new
 			// definition.
-			if c := config.CompareProgram(h.kernel.Definition(in.Run().Id()), definition); c.Restarts() && !definition.Scheduled() {
+			if c := config.CompareProgram(h.kernel.Definition(in.Run().ID()), definition); c.Restarts() && !definition.Scheduled() {
 				h.fail("%s runs with an older definition: %v", in.name(), c.Keys)
 			}
 		}

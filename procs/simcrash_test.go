@@ -79,7 +79,7 @@ func (h *history) crash() {
 		before[in.name()] = crashStateOf(in)
 		// The messages are read, though the journal is full and does not have their effects
 		if in.Run().Exists() && h.journal.failedKeys[snapshot.InstanceKey(in.name())] {
-			h.kernel.SocketOf(in.Run().Id()).Lost = true
+			h.kernel.SocketOf(in.Run().ID()).Lost = true
 		}
 	}
 	shuttingDown := inspect(h.sup).shutdownBegun()
@@ -148,8 +148,8 @@ func (h *history) crash() {
 	}
 	for in := range inspect(h.sup).instances() {
 		was, ok := before[in.name()]
-		if r := in.Run(); r.Exists() && h.kernel.Main(r.Id()) != nil {
-			h.kernel.Main(r.Id()).Began = r.StartedAt()
+		if r := in.Run(); r.Exists() && h.kernel.Main(r.ID()) != nil {
+			h.kernel.Main(r.ID()).Began = r.StartedAt()
 		}
 		h.checkIdentity(in)
 		if ok && !pending[snapshot.InstanceKey(in.name())] && !reload {
@@ -201,14 +201,14 @@ func (h *history) checkIdentity(in instanceView) {
 	r := in.Run()
 	if hook := r.Hook(); hook.Exists() && hook.Process() != nil {
 		p := simProcessOf(hook.Process())
-		if p != nil && (p.Run != r.Id() || p.Role != hosttest.RolePreStart && p.Role != hosttest.RolePostStop) {
+		if p != nil && (p.Run != r.ID() || p.Role != hosttest.RolePreStart && p.Role != hosttest.RolePostStop) {
 			h.fail("%s has adopted %d of %s, which is not its hook", in.name(), p.Pid, p.Instance)
 		}
 	}
 	if !r.HasProcess() {
 		return
 	}
-	if p := simProcessOf(r.Process()); p != nil && (p.Instance != in.name() || p.Run != r.Id() || p.Role != hosttest.RoleMain) {
+	if p := simProcessOf(r.Process()); p != nil && (p.Instance != in.name() || p.Run != r.ID() || p.Role != hosttest.RoleMain) {
 		h.fail("%s has adopted %d of %s, which is not its main process", in.name(), p.Pid, p.Instance)
 	}
 }
@@ -290,7 +290,7 @@ func (h *history) resyncModels(before map[string]beforeCrash, pending map[string
 		}
 		model.in, model.run, model.hook, model.runFailed = in, in.Run(), instance.HookView{}, in.Machine().FailureReason().Kind != fsm.ReasonNone
 		if in.Run().Exists() {
-			model.lastRun = in.Run().Id()
+			model.lastRun = in.Run().ID()
 			if lost && in.Machine().RestartPending() {
 				model.outdatedRun, model.restartRequested = model.lastRun, !in.Machine().Outdated()
 			}

@@ -201,7 +201,7 @@ func inMode(other config.KillMode, these ...config.KillMode) func(instanceView) 
 // withRequirements returns a hook that changes the requirement counts of each instance that has
 // any.
 func withRequirements(change func(required, ordered []int32, orderings *int32)) func(instanceView) {
-	return func(in instanceView) { in.Miscount(change) }
+	return func(in instanceView) { in.In.Node.Miscount(change) }
 }
 
 // everyInstance returns a recovery hook that applies f to each saved instance.

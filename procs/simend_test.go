@@ -31,7 +31,7 @@ func (h *history) observe(in instanceView, model *model) {
 	}
 	if last := model.run; last.Exists() && last != in.Run() && last != model.endedRun {
 		model.endedRun = last
-		ran := h.kernel.Main(last.Id())
+		ran := h.kernel.Main(last.ID())
 		_, at := in.LastExit()
 		if ran != nil && last.Stable(at) >= in.program().Backoff.ResetAfter {
 			model.retries, model.startLimitHit = 0, false
@@ -41,7 +41,7 @@ func (h *history) observe(in instanceView, model *model) {
 		if model.run != in.Run() {
 			model.runFailed = false
 		}
-		model.run, model.lastRun, h.policy.begun = in.Run(), in.Run().Id(), true
+		model.run, model.lastRun, h.policy.begun = in.Run(), in.Run().ID(), true
 	}
 	h.checkReady(in, model)
 	if before == after {

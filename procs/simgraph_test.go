@@ -278,7 +278,7 @@ func (h *history) checkGraph(in instanceView, w *observedInstance) {
 	}
 	if in.Run().Exists() && in.Run() != model.graph.run {
 		model.graph.run = in.Run()
-		h.spawnedRuns[in.Run().Id()] = true
+		h.spawnedRuns[in.Run().ID()] = true
 	}
 	if by := m.Desired().By; by.Kind == fsm.ActorOperator && by.For != "" && by != model.graph.by {
 		model.resetFailed() // the operator has started one of its dependents

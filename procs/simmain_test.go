@@ -21,10 +21,10 @@ func (h *history) checkMain(in instanceView) {
 	}
 	has := simProcessOf(in.Run().Process())
 	// It is the main process
-	if has == nil || has.Role == hosttest.RoleMain && has.Run == in.Run().Id() {
+	if has == nil || has.Role == hosttest.RoleMain && has.Run == in.Run().ID() {
 		return
 	}
-	if want := h.kernel.Main(in.Run().Id()); want != nil && has != want {
+	if want := h.kernel.Main(in.Run().ID()); want != nil && has != want {
 		h.fail("the main process of %s is %d of %s, superd has %d of %s", in.name(), want.Pid, want.Instance, has.Pid, has.Instance)
 	}
 }
@@ -52,7 +52,7 @@ func TestMainProcessChangesDuringStop(t *testing.T) {
 			if in.state() != fsm.Running {
 				t.Fatalf("web is %v", in.state())
 			}
-			main := h.kernel.Main(in.Run().Id())
+			main := h.kernel.Main(in.Run().ID())
 			main.IgnoresStop, main.Unkillable = true, true
 			if _, err := h.sup.Command(OpStop, []string{"web"}, false, func([]CommandResult) {}); err != nil {
 				t.Fatal(err)
@@ -83,7 +83,7 @@ func TestNewMainProcessReusesPid(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Watchdog = time.Hour
 	h, in := newRunning(web, false)
-	first := h.kernel.Main(in.Run().Id())
+	first := h.kernel.Main(in.Run().ID())
 	second := first.ForkSuccessor()
 	first.Notify(notify.Message{MainPID: second.Pid})
 	h.v.RunFor(time.Second)
@@ -107,7 +107,7 @@ func TestWatchdogOfNewMainProcess(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Watchdog = 300 * time.Millisecond
 	h, in := newRunning(web, true) // true, as the keeper could report the exit
-	first := h.kernel.Main(in.Run().Id())
+	first := h.kernel.Main(in.Run().ID())
 	second := first.ForkSuccessor()
 	first.Notify(notify.Message{MainPID: second.Pid})
 	h.v.RunFor(20 * time.Millisecond)
@@ -133,7 +133,7 @@ func TestExitedProcessIsNotReportedUnkillable(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Watchdog, web.StopTimeout = time.Hour, 0
 	h, in := newRunning(web, false)
-	main := h.kernel.Main(in.Run().Id())
+	main := h.kernel.Main(in.Run().ID())
 	main.IgnoresStop = true
 	h.kernel.OnWaitsIn = func(instance string) { t.Errorf("%s is reported as unkillable", instance) }
 	h.journal.stalled = true
@@ -161,7 +161,7 @@ func TestUnwatchedProcessIsReportedUnkillable(t *testing.T) {
 	h.sup.Start(func() {})
 	h.v.RunFor(500 * time.Millisecond) // less than the time until superd first polls it
 	in := inspect(h.sup).instance("web")
-	main := h.kernel.Main(in.Run().Id())
+	main := h.kernel.Main(in.Run().ID())
 	main.IgnoresStop, main.Unkillable = true, true
 	h.journal.stalled = true
 	main.Notify(notify.Message{MainPID: main.Pid})
@@ -182,7 +182,7 @@ func TestCheckBetweenMainProcesses(t *testing.T) {
 	web.Watchdog = time.Hour
 	web.Health = &config.Health{TCP: "web", Interval: time.Hour, Timeout: time.Second, Failures: 1, Action: config.HealthRestart}
 	h, in := newRunning(web, false)
-	first, run := h.kernel.Main(in.Run().Id()), in.Run()
+	first, run := h.kernel.Main(in.Run().ID()), in.Run()
 	second := first.ForkSuccessor()
 	resume := h.journal.stall()
 	// Not dropped before it is saved; those after it stay unread

@@ -245,7 +245,7 @@ func (h *history) expectChange(c *config.Change) {
 			if restarts && model.wantUp && (in.state() != fsm.Backoff || starts) {
 				model.resetFailed()
 				if in.Run().Exists() {
-					model.outdatedRun, model.restartRequested = in.Run().Id(), false
+					model.outdatedRun, model.restartRequested = in.Run().ID(), false
 				}
 			}
 		}

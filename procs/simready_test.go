@@ -64,8 +64,8 @@ func (h *history) checkReady(in instanceView, model *model) {
 		return
 	}
 	p := simProcessOf(r.Process())
-	if p == nil || p.Role != hosttest.RoleMain || p.Run != r.Id() {
-		p = h.kernel.Main(r.Id())
+	if p == nil || p.Role != hosttest.RoleMain || p.Run != r.ID() {
+		p = h.kernel.Main(r.ID())
 	}
 	if p == nil {
 		return

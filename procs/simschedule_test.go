@@ -148,8 +148,8 @@ func (h *history) checkSchedule(in instanceView, model *model) {
 			model.resetFailed() // the counters of retries are reset for each due time
 		}
 	}
-	if r := in.Run(); r.Exists() && r.Id() != s.run {
-		if s.run, s.begun = r.Id(), known; s.early {
+	if r := in.Run(); r.Exists() && r.ID() != s.run {
+		if s.run, s.begun = r.ID(), known; s.early {
 			s.begun = s.newest()
 		}
 	}

@@ -27,6 +27,7 @@ import (
 	"superd/procs/host"
 	"superd/procs/instance"
 	"superd/procs/reaper"
+	"superd/procs/schedule"
 	"superd/procs/snapshot"
 )
 
@@ -98,7 +99,12 @@ func (s *Supervisor) makeParts() {
 	})
 	owner := instanceOwner{s}
 	p.Owner, p.Config, p.Records, p.FDs, p.Reaper = owner, owner, s.recorder, s.fds, s.reaper
-	p.Schedules = instance.NewSchedules(p.Env, p.options.Identity.BootID, p.options.Identity.Machine)
+	p.Schedules = schedule.NewSet(p.Scope, p.options.Identity.BootID, p.options.Identity.Machine,
+		func(err error) {
+			p.Log.Warn("schedules notice late when the clock is set or the machine sleeps",
+				"error", err)
+		},
+		func(instance string) { p.Records.Queue(snapshot.ScheduleKey(instance), nil) })
 	s.reconciler = &reconciler{scope: s.Scope, onIdle: func() {
 		s.waiters.answerPostponed()
 		s.exitPolicy.endIfAllEnded()

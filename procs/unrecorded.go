@@ -60,13 +60,13 @@ func (c *recovery) isUncertain(v snapshot.Merged) bool {
 	case v.State != fsm.Spawning.Name():
 		return false
 	}
-	return p == nil || !c.Host.Lives(instance.RestoreIdentity(p))
+	return p == nil || !c.Host.Lives(p.Identity())
 }
 
 // livesAsRecorded reports whether the recorded process of the instance's run exists.
 func (c *recovery) livesAsRecorded(v *snapshot.Instance) bool {
 	p := v.Process()
-	return p != nil && c.Host.Lives(instance.RestoreIdentity(p))
+	return p != nil && c.Host.Lives(p.Identity())
 }
 
 // unrecordedRun returns a record for an instance whose main process is one of its leftover
@@ -103,9 +103,9 @@ func (c *recovery) unrecordedRun(r *snapshot.Snapshot, name string) *snapshot.In
 	v.Due, v.RestartPending, v.FailureReason = nil, false, fsm.SavedReason{}
 	now := c.Loop.Now()
 	v.Since, v.StateReason = now, fsm.Reason{Kind: fsm.ReasonRecovered}.Snapshot()
-	v.Output, v.Stderr = true, len(instance.StreamsOf(program)) > 1
+	v.Output, v.Stderr = true, len(instance.OutputStreams(program)) > 1
 	v.Input = program.LoggerOf != ""
 	v.Run = &snapshot.Run{ID: leftovers[main].Run, HadProcess: true, StartedAt: now, ReadyAt: now, PreStarted: true,
-		Main: instance.SnapshotIdentity(leftovers[main].Eldest, "")}
+		Main: snapshot.NewProcess(leftovers[main].Eldest, "")}
 	return v
 }

@@ -97,7 +97,7 @@ func (ws *waiters) answer(in *instance.Instance) {
 			return
 		}
 	case fsm.Spawning, fsm.Starting, fsm.Killing, fsm.TearingDown:
-		if in.Unkillable == "" {
+		if in.Unkillable() == "" {
 			return
 		}
 	}

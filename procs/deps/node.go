@@ -2,6 +2,9 @@ package deps
 
 import "iter"
 
+// Owned returns the instance whose node it is, once it was added to a graph.
+func (n *Node[T]) Owned() T { return n.owned }
+
 // Linked reports whether an edge begins at the node, or ends at its program.
 func (n *Node[T]) Linked() bool { return len(n.edges)+len(n.program.edges) > 0 }
 

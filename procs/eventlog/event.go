@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -147,4 +148,37 @@ func decode(line []byte) (e Event, ok bool) {
 		return Event{}, false
 	}
 	return e, e.Cursor == cursor && e.Kind != "" && !e.At.IsZero()
+}
+
+// A Reason is a reason of an event: a text and the name of its kind.
+type Reason interface {
+	String() string
+	KindName() string
+}
+
+// WithReason returns e with the reason r.
+func WithReason(e Event, r Reason) Event {
+	e.Reason, e.ReasonKind = r.String(), r.KindName()
+	return e
+}
+
+// LastLines returns the last n lines of text as valid UTF-8, without empty lines at the end. cut
+// reports that text may begin within a line: that line counts only if it is the only one.
+func LastLines(text string, cut bool, n int) []string {
+	text = strings.TrimRight(strings.ToValidUTF8(text, "\uFFFD"), "\r\n")
+	if text == "" {
+		return nil
+	}
+	lines := strings.Split(text, "\n")
+	switch {
+	case cut && len(lines) == 1:
+		lines[0] = "…" + lines[0]
+	case cut:
+		lines = lines[1:]
+	}
+	lines = lines[max(0, len(lines)-n):]
+	for i, line := range lines {
+		lines[i] = strings.TrimSuffix(line, "\r")
+	}
+	return lines
 }

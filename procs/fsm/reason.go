@@ -7,6 +7,9 @@ type Reason struct {
 	Detail string // printed after the phrase of the kind
 }
 
+// KindName returns the name of the reason's kind in the journal and in JSON.
+func (r Reason) KindName() string { return r.Kind.String() }
+
 // A ReasonKind is the kind of a [Reason]. reasonNames has its name in the journal and in JSON.
 type ReasonKind uint8
 

@@ -16,7 +16,7 @@ const shownHops = 3
 // blockedReason returns what blocks the start of the instance. It follows the chain of blockers for
 // at most shownHops links.
 func (n *node) blockedReason() fsm.Reason {
-	in := n.in
+	in := n.Owned()
 	m := &in.Machine
 	e := n.Blocker()
 	switch {
@@ -65,18 +65,18 @@ func displayName(e *edge, worst *Instance) string {
 // "which is starting". worst is nil if the program has no instances.
 func (n *node) describeEdge(e *edge, worst *Instance) string {
 	if worst == nil {
-		return "which has no instances: " + n.in.Env.Config.NoneReason(e.To().Name())
+		return "which has no instances: " + n.Owned().Env.Config.NoneReason(e.To().Name())
 	}
-	return worst.describe()
+	return describe(worst)
 }
 
 // describe returns the state of the instance as a clause for the reason of another one: "which
 // failed: exit status 3 after 12ms".
-func (in *Instance) describe() string {
+func describe(in *Instance) string {
 	m := &in.Machine
 	switch {
-	case in.Unkillable != "":
-		return "which can't be stopped: " + in.Unkillable
+	case in.unkillable != "":
+		return "which can't be stopped: " + in.unkillable
 	case in.Quarantine != nil:
 		return "which is " + m.StateReason().String()
 	}
@@ -99,13 +99,13 @@ func (in *Instance) describe() string {
 	case fsm.Failed:
 		text := "which failed: " + m.StateReason().String()
 		if t := in.restartTimer; t != nil {
-			text += "; retried at " + in.shownTime(t.Due())
+			text += "; retried at " + shownTime(in, t.Due())
 		}
 		return text
 	case fsm.Backoff:
 		text := "which is in backoff"
 		if t := in.restartTimer; t != nil {
-			text += " until " + in.shownTime(t.Due())
+			text += " until " + shownTime(in, t.Due())
 		}
 		return text + ": " + m.ExitReason().String()
 	case fsm.Running:
@@ -134,7 +134,7 @@ func (in *Instance) describe() string {
 }
 
 // shownTime returns a time of the loop's clock as a time of day.
-func (in *Instance) shownTime(at time.Duration) string {
+func shownTime(in *Instance, at time.Duration) string {
 	return in.Env.WallAt(at).Format(time.TimeOnly)
 }
 
@@ -163,7 +163,7 @@ func (n *node) remainingDependents() string {
 // WaitsFor returns one line for each program that blocks the start of the instance. The line
 // follows the chain of blockers to its end.
 func (n *node) WaitsFor() []string {
-	in := n.in
+	in := n.Owned()
 	const shown, ends = 5, 6
 	m := &in.Machine
 	if m.State() != fsm.Waiting {

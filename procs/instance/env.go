@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"log/slog"
 	"math/rand/v2"
-	"path/filepath"
 	"time"
 
 	"superd/config"
@@ -16,6 +15,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/probe"
+	"superd/procs/schedule"
 )
 
 // An Env is what all instances of a supervisor run on. It decides nothing, and none of its fields
@@ -36,7 +36,7 @@ type Env struct {
 	// For code that shows the lines; runEnded is called on the loop. May be nil
 	OnCollector func(*logs.Collector) (runEnded func())
 	Graph       *deps.Graph[*Instance] // dependencies between the instances
-	Schedules   *Schedules
+	Schedules   *schedule.Set
 
 	Owner   Owner
 	Config  Configuration
@@ -172,65 +172,3 @@ func (e *Env) NewInvocationID() string {
 // WallAt returns the wall-clock time of a time on the loop's clock. It is computed anew in each
 // turn, so that it stays right when the wall clock is stepped.
 func (e *Env) WallAt(at time.Duration) time.Time { return e.Loop.WallAt(at) }
-
-// FIFOPath returns the path of the FIFO of a stream. Paths are unique, as no instance name has a
-// colon.
-func (e *Env) FIFOPath(instance string, which logs.Stream) string {
-	switch which {
-	case logs.Stderr:
-		instance += ":stderr"
-	case Input:
-		instance += ":stdin"
-	case logs.Stdout: // has the plain name
-	}
-	return filepath.Join(e.Paths.FIFODir, instance)
-}
-
-// RuntimePaths returns the paths of all FIFOs and notify sockets that an instance can have, under
-// any definition of its program.
-func (e *Env) RuntimePaths(instance string) []string {
-	return []string{
-		e.FIFOPath(instance, logs.Stdout), e.FIFOPath(instance, logs.Stderr), e.FIFOPath(instance, Input),
-		e.notifySocket(instance),
-	}
-}
-
-// notifySocket returns the path that the instance's notify socket has, if there is one.
-func (e *Env) notifySocket(instance string) string {
-	return filepath.Join(e.Paths.NotifyDir, socketName(e.NotifyKey, instance))
-}
-
-func (e *Env) LogOptions(instance string, program *config.Program) logs.Options {
-	o := logs.Options{
-		Program:     program.Name,
-		User:        program.User,
-		Path:        program.LogPath(e.Paths.LogDir, instance),
-		Split:       len(StreamsOf(program)) > 1,
-		StderrPath:  program.StderrPath(e.Paths.LogDir, instance),
-		Format:      logs.Format(program.Log.Format),
-		MaxSize:     program.Log.MaxSize,
-		MaxAge:      program.Log.MaxAge,
-		Keep:        program.Log.Keep,
-		MaxTotal:    program.Log.MaxTotal,
-		Compression: logs.Compression(program.Log.Compress),
-		Drop:        program.Log.Overflow == config.OverflowDrop,
-		MinFree:     program.Log.MinFree,
-		Owner:       program.Log.Owner,
-		Group:       program.Log.Group,
-	}
-	if program.Log.Mode != nil {
-		o.Mode = *program.Log.Mode
-	}
-	if program.Log.Sink != config.SinkFile {
-		o.Sink, o.Address, o.Identifier, o.Facility = logs.Sink(program.Log.Sink), program.Log.Address, program.Log.Identifier, program.Log.Facility.Number()
-	}
-	if program.Log.Sink == config.SinkCommand {
-		o.Address = e.loggerInputPath(program)
-	}
-	return o
-}
-
-// loggerInputPath returns the path of the FIFO that the program's logger reads.
-func (e *Env) loggerInputPath(program *config.Program) string {
-	return e.FIFOPath(config.LoggerName(program.Name), Input)
-}

@@ -40,14 +40,11 @@ func (in *Instance) execChecks(treePath string) *execprobe.Runner {
 	return in.checks
 }
 
-// probing reports whether a process of a check may live.
-func (in *Instance) probing() bool { return in.checks != nil && in.checks.Busy() }
-
 // checksUnkillable handles that the checks have other unkillable processes than before. The texts
 // are empty without any.
 func (in *Instance) checksUnkillable(before, now string) {
 	switch r := in.run; {
-	case now == "" && in.Unkillable == before:
+	case now == "" && in.unkillable == before:
 		in.clearUnkillable()
 	case now != "" && r != nil && r.teardown == nil && in.Machine.State() == fsm.TearingDown:
 		in.markUnkillable(now) // the end of the run waits for it

@@ -2,18 +2,56 @@ package instance
 
 import (
 	"fmt"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"superd/config"
 	"superd/internal/words"
+	"superd/loop"
 	"superd/pidfd"
 	"superd/procs/fsm"
 	"superd/procs/host"
-	"superd/procs/snapshot"
 )
+
+// setFirst sets the first main process of the run. storedName is the name of its pidfd in the
+// descriptor store.
+func (m *mainProcess) setFirst(process host.Process, id pidfd.Identity, storedName string) {
+	r := m.run
+	r.hadProcess = true
+	m.scope.Open(&r.scope)
+	m.set(process, id, storedName)
+}
+
+// set sets the main process, whose exit ends the run.
+func (m *mainProcess) set(process host.Process, id pidfd.Identity, storedName string) {
+	m.process, m.id, m.fdName = process, id, host.FDNameOf(storedName)
+	m.pidfdScope.Open(&m.scope)
+	m.pidfdScope.Adopt(&m.releaseLink, m)
+	m.drain = drainNotStarted
+	m.count++
+	number := m.count
+	m.watch = &m.firstWatch
+	if number > 1 {
+		m.watch = new(loop.Watch) // the loop may still use the watch of the process before
+	}
+	watching, _ := m.run.in.Env.Reaper.WatchExit(&m.pidfdScope, m.watch, process, func() {
+		if m.count == number && m.process != nil {
+			m.reap(m.process)
+		}
+	})
+	if !watching {
+		m.watch = nil
+	}
+}
+
+// Release closes the main process and releases its stored pidfd. It is called when pidfdScope
+// closes.
+func (m *mainProcess) Release() {
+	loop.Unlink(&m.releaseLink)
+	m.process.Close()
+	m.run.in.Env.FDs.ReleaseProcess(m.fdName.String())
+}
 
 // reap handles the exit of the main process.
 func (m *mainProcess) reap(process host.Process) {
@@ -52,7 +90,7 @@ func (m *mainProcess) reap(process host.Process) {
 		in.LastExit.Signal, in.LastExit.SignalNumber = SignalName(exit.Signal), int(exit.Signal)
 	}
 	m.recordExit(pid, exit, ran)
-	if drained := in.Output.Collector.EndRun(); !drained || in.Output.awaitsDrain {
+	if drained := in.Output.Collector.EndRun(); !drained || in.Output.drainingRun != "" {
 		in.Output.drain(r.invocationID)
 	} else if in.Output.onRunEnd != nil {
 		in.Output.onRunEnd()
@@ -76,39 +114,60 @@ func (m *mainProcess) reap(process host.Process) {
 	}, in.Conditions(), in.Env.RNG))
 	// There is no teardown, which would find the leftover processes
 	if m.exitedEarly && r.program.KillMode == config.KillProcess {
-		in.checkBackground()
+		checkBackground(in)
 	}
 	attrs := []any{"pid", pid, "exit", exit.String(), "ran", words.Round(ran)}
 	if before == fsm.Stopping || before == fsm.Killing {
 		in.Env.Log.Info("program stopped", append([]any{"instance", in.Name}, attrs...)...)
 		return
 	}
-	in.logFailure("program exited", attrs...)
+	r.logEnd("program exited", attrs...)
 }
 
-// snapshot returns the snapshot of the exit status; nil for nil.
-func (e *ExitStatus) snapshot() *snapshot.Exit {
-	if e == nil {
-		return nil
+// NotifyDrainLimit bounds how long the exit of a main process is delayed while earlier
+// notifications can't be read.
+const NotifyDrainLimit = 2 * time.Second
+
+// drainNotify reports whether all notifications sent before the exit of the main process
+// are read: one of them may name another main process. If not, reap is called later.
+func (m *mainProcess) drainNotify(process host.Process) bool {
+	r := m.run
+	in := r.in
+	if m.drain != drainNotStarted {
+		return m.drain == drainDone
 	}
-	return &snapshot.Exit{Known: e.Known, Code: e.Code, Signal: e.SignalNumber, At: e.EndedAt}
+	m.drain = drainStarted
+	synchronous := true
+	var limit *loop.Timer
+	finish := func() {
+		if m.process != process || m.drain == drainDone {
+			return
+		}
+		m.drain = drainDone
+		if synchronous {
+			return
+		}
+		limit.Stop()
+		m.reap(process)
+		in.Env.Reaper.Schedule() // the reaping of orphans may have stopped at this zombie
+		if m.process == process {
+			// A tracer still has it
+			m.pidfdScope.Every(host.UnwatchedPause, func() { m.reap(process) })
+		}
+	}
+	r.whenNotifyDrained(finish)
+	if synchronous = false; m.drain == drainStarted && m.process == process {
+		m.watch.Stop() // it would call reap in each turn
+		limit = m.scope.After(NotifyDrainLimit, finish)
+	}
+	return m.drain == drainDone && m.process == process
 }
 
-// restoreExit returns the exit status of a snapshot; nil for nil.
-func restoreExit(v *snapshot.Exit) *ExitStatus {
-	if v == nil {
-		return nil
-	}
-	e := &ExitStatus{Known: v.Known, Code: v.Code, SignalNumber: v.Signal, EndedAt: v.At}
-	if v.Signal != 0 {
-		e.Signal = SignalName(syscall.Signal(v.Signal))
-	}
-	return e
-}
-
-// exitOf returns the exit of a main process as the machine has it.
-func exitOf(e pidfd.Exit) fsm.Exit {
-	return fsm.Exit{Known: e.Known, Code: e.Code, Signal: int(e.Signal), Text: e.String()}
+// end ends the run.
+func (r *run) end() {
+	r.scope.Close()
+	r.in.run = nil
+	r.in.clearUnkillable()
 }
 
 // earlyExitTime bounds the run time of a main process that counts as gone into the background if it
@@ -116,71 +175,22 @@ func exitOf(e pidfd.Exit) fsm.Exit {
 const earlyExitTime = 2 * time.Second
 
 // checkBackground checks whether the program has gone into the background.
-func (in *Instance) checkBackground() {
+func checkBackground(in *Instance) {
 	exit, ending := in.LastExit, in.Machine.ExitReason().Kind
 	in.Tree.Look(func(found []host.Member) {
 		for _, m := range found {
 			m.Process.Close()
 		}
 		if len(found) > 0 && in.LastExit == exit && in.Machine.ExitReason().Kind == ending {
-			in.wentToBackground()
+			wentToBackground(in)
 		}
 	})
 }
 
 // wentToBackground records that the program has gone into the background.
-func (in *Instance) wentToBackground() {
+func wentToBackground(in *Instance) {
 	in.Machine.WentToBackground()
 	in.Save()
 	in.Node.Publish()
 	in.Env.Owner.Changed()
-}
-
-// drain records that output of a run may still be in the pipe: it would be lost if superd and the
-// keeper were killed now.
-func (o *output) drain(run string) {
-	o.drainingRun = run
-	if !o.awaitsDrain {
-		o.awaitDrained()
-	}
-}
-
-// awaitDrained waits until the output of the last run that ended is in the log. If another run ends
-// before that, it then waits for the output of that run.
-func (o *output) awaitDrained() {
-	run := o.drainingRun
-	o.awaitsDrain = true
-	o.Collector.Drained(func() {
-		o.awaitsDrain = false
-		if o.drainingRun != run {
-			o.awaitDrained()
-			return
-		}
-		o.drainingRun = ""
-		o.in.Save()
-		if o.onRunEnd != nil {
-			o.onRunEnd()
-		}
-	})
-}
-
-// logFailure logs the end of a run and what follows it.
-func (in *Instance) logFailure(message string, attrs ...any) {
-	attrs = append([]any{"instance", in.Name}, attrs...)
-	switch m := &in.Machine; {
-	case m.State() == fsm.Backoff:
-		in.Env.Log.Warn(message, append(attrs, "restart_in", words.Round(m.Delay()))...)
-	case m.Outcome() == fsm.RunEndedRetry:
-		in.Env.Log.Warn(message, attrs...)
-	case m.Outcome() == fsm.RunEndedFinal || m.Outcome() == fsm.RunEndedStartLimit:
-		in.Env.Log.Error(message, append(attrs, "reason", m.StateReason().String())...)
-	default:
-		in.Env.Log.Info(message, attrs...)
-	}
-}
-
-func (in *Instance) endRun() {
-	in.run.scope.Close()
-	in.run = nil
-	in.clearUnkillable()
 }

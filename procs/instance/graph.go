@@ -6,17 +6,14 @@ import (
 )
 
 // A node is the place of an instance in the dependency graph.
-type node struct {
-	deps.Node[*Instance]
-	in *Instance
-}
+type node struct{ deps.Node[*Instance] }
 
 // An edge leads from an instance to a program that it names.
 type edge = deps.Edge[*Instance]
 
 // Availability returns whether the instance satisfies its dependents, or will.
 func (n *node) Availability() deps.Availability {
-	in := n.in
+	in := n.Owned()
 	m := &in.Machine
 	switch m.State() {
 	case fsm.Running:
@@ -53,7 +50,7 @@ func (n *node) Availability() deps.Availability {
 	default:
 		return deps.Down
 	}
-	if in.MustEnd() && m.Desired().Up && !n.Stopped() && !m.AwaitsSchedule() && in.Unkillable == "" && !in.Membership.Leaves() {
+	if in.MustEnd() && m.Desired().Up && !n.Stopped() && !m.AwaitsSchedule() && in.unkillable == "" && !in.Membership.Leaves() {
 		return deps.Returning
 	}
 	return deps.Down
@@ -67,9 +64,9 @@ func (n *node) IsComing() bool {
 
 // Status returns what other instances see of this one.
 func (n *node) Status() deps.Status {
-	in := n.in
+	in := n.Owned()
 	m := &in.Machine
-	s := deps.Status{Availability: n.Availability(), Alive: in.run != nil && in.Unkillable == ""}
+	s := deps.Status{Availability: n.Availability(), Alive: in.run != nil && in.unkillable == ""}
 	s.BlocksOrdered = m.Desired().Up && s.Availability != deps.Up && !m.State().AtRest()
 	explicit := m.Desired().By.Is(fsm.ActorOperator) || m.Desired().By.Kind == fsm.ActorShutdown
 	s.Startable = !m.Desired().Up && !explicit && !in.Membership.Leaves() && in.Quarantine == nil
@@ -78,13 +75,15 @@ func (n *node) Status() deps.Status {
 }
 
 // Publish propagates changes of the instance's status to its dependents.
-func (n *node) Publish() { n.in.Env.Graph.Publish(&n.Node) }
+func (n *node) Publish() { n.Owned().Env.Graph.Publish(&n.Node) }
 
-// Join adds the instance to the graph. Its edges follow the active configuration or, if that
+// Join adds the instance again to a graph that has been emptied.
+func (n *node) Join() { joinGraph(n.Owned()) }
+
+// joinGraph adds an instance to the graph. Its edges follow the active configuration or, if that
 // does not have the program, the last definition. So no reload makes a cycle. An instance that is
 // retired while its program stays blocks no other: its node is not in the graph.
-func (n *node) Join() {
-	in := n.in
+func joinGraph(in *Instance) {
 	program := in.Program
 	definition, has := in.Env.Config.Definition(program.Name, in.Name)
 	detached := definition != nil && !has
@@ -95,11 +94,11 @@ func (n *node) Join() {
 	if len(program.Invalid) == 0 { // an invalid program fails, whatever its requirements
 		links = deps.Links{Requires: program.Requires, After: program.After}
 	}
-	in.Env.Graph.Add(&n.Node, in, in.Program.Name, detached, links)
+	in.Env.Graph.Add(&in.Node.Node, in, in.Program.Name, detached, links)
 }
 
 // leave removes the instance from the graph.
-func (n *node) leave() { n.in.Env.Graph.Remove(&n.Node) }
+func (n *node) leave() { n.Owned().Env.Graph.Remove(&n.Node) }
 
 // Relink updates the instance's node and edges.
 func (n *node) Relink() {

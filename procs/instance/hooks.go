@@ -59,7 +59,7 @@ func (h *hookRun) snapshot() *snapshot.Hook {
 		v.Failed = h.failed.Error()
 	}
 	if h.process != nil {
-		v.Process = SnapshotIdentity(h.id, h.fdName)
+		v.Process = snapshot.NewProcess(h.id, h.fdName)
 	}
 	return v
 }
@@ -93,7 +93,7 @@ func (h *hookRun) next() {
 	h.timer = h.scope.After(h.timeout, h.timedOut)
 	program := *h.run.program
 	program.Command = h.commands[h.at]
-	record := h.run.newStartRecord()
+	record := h.run.newStartRecord(new(h.at))
 	h.pending = h.in.Env.Host.Spawn(h.run.spawnSpec(&program, record), func(child host.Child, err error) {
 		record.complete(func() { h.result(record, child, err) })
 	})

@@ -13,20 +13,12 @@ import (
 	"superd/procs/snapshot"
 )
 
-// This file has what the simulation sees of an instance from inside, and the defects that it plants
-// there. Nothing else uses it.
+// The simulation in procs compares each instance with a model of it after each turn, and plants
+// defects to see that it notices them. It is in another package and needs private members, so these
+// can be in no test file. Nothing else uses this file. The views, which come first, change nothing.
 
 // A View is what the simulation sees of an instance.
 type View struct{ In *Instance }
-
-// Machine returns a copy of the machine.
-func (v View) Machine() *fsm.Machine {
-	m := v.In.Machine
-	return &m
-}
-
-// RetryPending reports whether a restart is pending.
-func (v View) RetryPending() bool { return v.In.restartTimer != nil }
 
 // RetryDue returns when the pending restart is due.
 func (v View) RetryDue() time.Duration { return v.In.restartTimer.Due() }
@@ -39,12 +31,6 @@ func (v View) LastExit() (e fsm.Exit, at time.Duration) {
 	return v.In.LastExit.exit(), v.In.LastExit.EndedAt
 }
 
-// MustEnd reports whether the run must end, whatever the desired state.
-func (v View) MustEnd() bool { return v.In.MustEnd() }
-
-// Quarantined reports whether leftover processes prevent the start.
-func (v View) Quarantined() bool { return v.In.Quarantined() }
-
 // A probeView is the exec check of an instance.
 type probeView struct {
 	Busy    bool              // a check or its leftover processes are under way
@@ -53,6 +39,7 @@ type probeView struct {
 	Pending host.PendingSpawn // its spawn; nil: none
 }
 
+// Probe returns the exec check.
 func (v View) Probe() (p probeView) {
 	if p.Busy = v.In.probing(); v.In.checks == nil {
 		return p
@@ -86,7 +73,7 @@ func (v View) Run() RunView { return RunView{v.In.run} }
 type RunView struct{ r *run }
 
 func (v RunView) Exists() bool                 { return v.r != nil }
-func (v RunView) Id() string                   { return v.r.invocationID }
+func (v RunView) ID() string                   { return v.r.invocationID }
 func (v RunView) Program() *config.Program     { return v.r.program }
 func (v RunView) Closed() bool                 { return v.r.scope.Closed() }
 func (v RunView) StartedAt() time.Duration     { return v.r.main.startedAt }
@@ -169,7 +156,7 @@ func (v RunView) Healthy() int {
 	return -1
 }
 
-// What tests do to a supervisor from inside.
+// What tests do to an instance. The methods after RestoreCopy plant defects.
 
 // SetEnvSum sets the sum of the env file with which the run was started.
 func (v RunView) SetEnvSum(sum uint64) { v.r.spawn.envSum = sum }
@@ -195,7 +182,7 @@ func RestoreCopy(env *Env, v *snapshot.Instance, program *config.Program) *snaps
 	(&Recovered{
 		In: in, Saved: snapshot.Merged{Instance: v}, Recovered: &host.RecoveredProcess{},
 	}).RestoreOutput()
-	r := in.restoreRun(v.Config, v.Run)
+	r := restoreRun(in, v.Config, v.Run)
 	r.main.scope.Open(&r.scope)
 	r.restoreNotify(v.Run, v.Run.Notify, v.Run.Ready)
 	r.restoreAnnouncements(v.Run)
@@ -218,11 +205,6 @@ func (v View) SpareHook() {
 	if r := v.In.run; r != nil && r.hook != nil && r.hook.process == nil {
 		r.hook.killWhenStarted = false
 	}
-}
-
-// Miscount falsifies the requirement counts of an instance that has any.
-func (v View) Miscount(change func(required, ordered []int32, orderings *int32)) {
-	v.In.Node.Miscount(change)
 }
 
 // IgnoreReadiness closes what would notice readiness.

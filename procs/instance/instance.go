@@ -1,12 +1,11 @@
 package instance
 
 import (
-	"strings"
 	"time"
 
 	"superd/config"
-	"superd/logs"
 	"superd/loop"
+	"superd/procs/eventlog"
 	"superd/procs/execprobe"
 	"superd/procs/fsm"
 	"superd/procs/host"
@@ -26,15 +25,14 @@ type Instance struct {
 	Tree         host.Tree
 	run          *run          // nil at rest and in backoff
 	restartTimer *loop.Timer   // pending RestartDue; nil without one
-	SinceAt      time.Duration // when the shown state began
+	since        time.Duration // when the shown state began
 	LastExit     *ExitStatus   // how the last run ended; nil before the first end
 	*problems                  // never nil
 	// Progress of its schedule; nil for a program without one
-	Schedule   *scheduleState
-	checks     *execprobe.Runner // runs its exec checks; nil before the first one
-	Quarantine *quarantine       // prevents its start; nil without one
-	spawns     spawns
-	Marks      marks
+	Schedule       *scheduleState
+	checks         *execprobe.Runner // runs its exec checks; nil before the first one
+	completedStart uint64            // number of the newest start whose result is known
+	Marks          marks
 }
 
 // marks are what parts of the supervisor note of an instance. It does not use them itself.
@@ -55,16 +53,30 @@ type membership struct {
 	Conflict *Instance
 }
 
-// after updates the membership after e.
+// Update updates the membership after e.
 func (m *membership) Update(e fsm.MembershipEvent) { m.Membership = m.Membership.After(e) }
+
+// ReplaceBy records that an instance with this definition takes the place of this one.
+func (m *membership) ReplaceBy(program *config.Program) {
+	m.Replacement = program
+	m.Update(fsm.Replace)
+}
+
+// DropReplacement records that no other instance takes the place of this one.
+func (m *membership) DropReplacement() {
+	m.Replacement = nil
+	m.Update(fsm.DropReplacement)
+}
 
 // problems holds diagnostics that are rarely set; it is allocated on first use.
 type problems struct {
-	Unkillable string     // describes the processes that SIGKILL did not end
-	hangsIn    string     // stage in which the last cancelled worker hangs
-	noOutput   string     // why its output is not captured; empty if it is
-	exitNote   fsm.Reason // what else is known about the end of its run
-	mainPidLog LogLimit   // bounds the log lines about MAINPID=
+	Quarantine  *quarantine // prevents its start; nil without one
+	hungWorkers int32       // cancelled workers of its starts that have not returned
+	unkillable  string      // describes the processes that SIGKILL did not end
+	hangsIn     string      // stage in which the last cancelled worker hangs
+	noOutput    string      // why its output is not captured; empty if it is
+	exitNote    fsm.Reason  // what else is known about the end of its run
+	mainPidLog  logLimit    // bounds the log lines about MAINPID=
 }
 
 // noProblems is shared by all instances without problems: most of them. It is never changed.
@@ -78,7 +90,7 @@ func (in *Instance) ownProblems() *problems {
 	return in.problems
 }
 
-// newInstance returns a stopped instance. runProgram is the definition with which its run began, or
+// New returns a stopped instance. runProgram is the definition with which its run began, or
 // program without a run. treePath is the path of a tree that an earlier superd created; empty:
 // none.
 func New(env *Env, name string, program, runProgram *config.Program, treePath string) *Instance {
@@ -89,14 +101,49 @@ func New(env *Env, name string, program, runProgram *config.Program, treePath st
 		Machine:  fsm.New(program, env.Rules),
 		problems: &noProblems,
 		Tree:     env.Host.NewTree(name, treePath),
-		SinceAt:  env.Loop.Now(),
+		since:    env.Loop.Now(),
 	}
-	in.Node.in, in.Output.in = in, in
+	in.Output.in = in
 	in.Scope.Open(env.Scope)
 	in.Output.open(runProgram)
-	in.Node.Join()
+	joinGraph(in)
 	return in
 }
+
+// Close ends the instance, which is at rest and about to be removed.
+func (in *Instance) Close() {
+	in.Output.release()
+	in.Tree.Remove()
+	if in.checks != nil {
+		in.checks.Remove()
+	}
+	in.Node.leave()
+	in.Scope.Close()
+}
+
+// Closed reports whether the instance was removed.
+func (in *Instance) Closed() bool { return in.Scope.Closed() }
+
+// Apply performs the effects of a transition of the instance's machine, then notifies the
+// observers. No effect steps the machine: what it leads to is a transition of its own, later.
+func (in *Instance) Apply(t fsm.Transition) {
+	for _, effect := range t.Effects {
+		in.perform(effect)
+	}
+	in.Env.Owner.Transitioned(in, t.From, t.To)
+}
+
+// Conditions returns what other instances mean for the machine now.
+func (in *Instance) Conditions() fsm.Conditions {
+	n := &in.Node
+	return fsm.Conditions{
+		AwaitsOthers: n.Waiting(), Lost: n.Lost(), HasDependents: n.HasDependents(),
+		DependentsDown: n.DependentsDown(), Ordered: n.Ordered(), Conflict: in.Membership.Conflict != nil,
+	}
+}
+
+// MustEnd reports whether a current or coming run has to end.
+func (in *Instance) MustEnd() bool { return in.Machine.MustEnd(in.Conditions()) }
 
 // Save queues the instance's record.
 func (in *Instance) Save() {
@@ -106,12 +153,21 @@ func (in *Instance) Save() {
 	in.Env.Records.Queue(snapshot.InstanceKey(in.Name), in.Snapshot())
 }
 
+// Record puts an event of the instance into the event log.
+func (in *Instance) Record(e eventlog.Event) {
+	e.Instance, e.Program = in.Name, in.Program.Name
+	if e.Run == "" && in.run != nil {
+		e.Run = in.run.invocationID
+	}
+	in.Env.Records.Record(e)
+}
+
 // Snapshot returns the instance's record. It shares no mutable data.
 func (in *Instance) Snapshot() *snapshot.Instance {
 	v := &snapshot.Instance{
 		Config: in.Env.Config.Number(), Removed: in.Membership.Leaves(),
-		Quarantined: in.Quarantine != nil, Since: in.SinceAt,
-		LastCompletedStart: in.spawns.completed, Tree: in.Tree.Path(),
+		Quarantined: in.Quarantine != nil, Since: in.since,
+		LastCompletedStart: in.completedStart, Tree: in.Tree.Path(),
 		Exit: in.LastExit.snapshot(),
 	}
 	if in.Membership.Leaves() {
@@ -139,7 +195,7 @@ func (in *Instance) Snapshot() *snapshot.Instance {
 // descriptors: the run, its hook and notifications, and the output.
 func (in *Instance) Restore(v *snapshot.Instance) {
 	in.Machine.Restore(v.Machine(), v.Run != nil)
-	in.SinceAt, in.spawns.completed = v.Since, v.LastCompletedStart
+	in.since, in.completedStart = v.Since, v.LastCompletedStart
 	in.LastExit = restoreExit(v.Exit)
 	if desired := v.ReplacementTarget; desired != nil {
 		in.Membership.Target = new(desired.Restore())
@@ -155,61 +211,21 @@ func (in *Instance) renewTree(path string) {
 	in.Marks.TreeRecovered = path != ""
 }
 
-// StreamsOf returns the streams for which the program has FIFOs.
-func StreamsOf(p *config.Program) []logs.Stream {
-	if p.Log.Stderr == config.StderrMerge {
-		return []logs.Stream{logs.Stdout}
-	}
-	return []logs.Stream{logs.Stdout, logs.Stderr}
-}
+// IsOneShot reports whether the program runs once: a run that ends with success is done.
+func (in *Instance) IsOneShot() bool { return in.Program.Type == config.TypeOneshot }
 
-// Reason returns why the state is what it is.
-func (in *Instance) Reason() string {
-	_, text := in.shownReason()
-	return text
-}
+// IsLogger reports whether the instance reads the output of another program.
+func (in *Instance) IsLogger() bool { return in.Program.LoggerOf != "" }
 
-// shownReason returns the reason of the state and, in the text, what happens at the moment.
-func (in *Instance) shownReason() (kind fsm.ReasonKind, text string) {
-	if in.Unkillable != "" {
-		return fsm.ReasonUnkillable, in.Unkillable
-	}
-	r, more := in.Machine.StateReason(), ""
-	switch stage := in.stage(); {
-	case in.AwaitsSchedule():
-		r, more = in.waitReason(), "; "+in.Schedule.nextText()
-	case in.Machine.State() == fsm.Waiting:
-		r = in.Node.blockedReason()
-	case stage != "":
-		more = ": " + stage
-	}
-	return r.Kind, r.String() + more
-}
+// HasRun reports whether a run is under way.
+func (in *Instance) HasRun() bool { return in.run != nil }
 
-// stage returns what happens at the moment, if that is more than the state says; else "".
-func (in *Instance) stage() string {
-	switch r := in.run; {
-	case r == nil:
-	case in.Machine.State() == fsm.StopPending:
-		return "waits until " + in.Node.remainingDependents() + " down"
-	case r.teardown != nil:
-		return r.teardown.stage()
-	case r.hook != nil:
-		return r.hook.stage()
-	case r.spawn.delayedBegin != nil:
-		return "waits for an earlier start, which hangs in " + in.hangsIn
-	case r.spawn.pending != nil:
-		return r.spawn.pending.Stage()
-	case r.readiness != nil:
-		return "not ready yet: " + r.readiness.stage()
-	case r.ownStopTimer != nil && in.Machine.State() == fsm.Running:
-		return "it is about to exit (STOPPING=1)"
-	case r.reloadTimer != nil && in.Machine.State() == fsm.Running:
-		return "it reloads its configuration (RELOADING=1)"
-	case r.monitor != nil && r.monitor.healthy() != nil && !*r.monitor.healthy():
-		return r.monitor.unhealthyReason()
+// MainProcess returns the main process; nil without one.
+func (in *Instance) MainProcess() host.Process {
+	if in.run == nil {
+		return nil
 	}
-	return ""
+	return in.run.main.process
 }
 
 // Pid returns the pid of the main process, 0 without one.
@@ -220,72 +236,29 @@ func (in *Instance) Pid() int {
 	return 0
 }
 
-// HasEdges reports whether the instance has edges in the dependency graph, in either direction.
-func (in *Instance) HasEdges() bool { return in.Node.Linked() }
-
-// Hurry ends the time-out of a stop, a teardown or a hook.
-func (in *Instance) Hurry() {
-	switch r := in.run; {
-	case in.Machine.State() == fsm.StopPending:
-		in.Apply(in.Machine.StopNow())
-	case in.Machine.State() == fsm.Stopping:
-		in.Apply(in.Machine.StopTimedOut())
-	case r != nil && r.teardown != nil:
-		r.teardown.kill()
-	case r != nil && r.hook != nil:
-		r.hook.kill()
-	}
-}
-
-// replicaNumber returns an instance's number within its program; "1" if it has none.
-func replicaNumber(instance string) string {
-	if _, number, numbered := strings.Cut(instance, "@"); numbered {
-		return number
-	}
-	return "1"
-}
-
-// ReplaceBy records that an instance with this definition takes the place of this one.
-func (m *membership) ReplaceBy(program *config.Program) {
-	m.Replacement = program
-	m.Update(fsm.Replace)
-}
-
-// DropReplacement records that no other instance takes the place of this one.
-func (m *membership) DropReplacement() {
-	m.Replacement = nil
-	m.Update(fsm.DropReplacement)
-}
-
-func (in *Instance) IsOneShot() bool { return in.Program.Type == config.TypeOneshot }
-
-// Close ends the instance, which is at rest and about to be removed.
-func (in *Instance) Close() {
-	in.Output.release()
-	in.Tree.Remove()
-	if in.checks != nil {
-		in.checks.Remove()
-	}
-	in.Node.leave()
-	in.Scope.Close()
-}
-
-// Closed reports whether the instance was removed.
-func (in *Instance) Closed() bool { return in.Scope.Closed() }
-
-// HasRun reports whether a run is under way.
-func (in *Instance) HasRun() bool { return in.run != nil }
-
 // Quarantined reports whether leftover processes prevent the start.
 func (in *Instance) Quarantined() bool { return in.Quarantine != nil }
 
-// MainProcess returns the main process; nil without one.
-func (in *Instance) MainProcess() host.Process {
-	if in.run == nil {
-		return nil
-	}
-	return in.run.main.process
-}
+// probing reports whether a process of a check may live.
+func (in *Instance) probing() bool { return in.checks != nil && in.checks.Busy() }
 
 // RetryPending reports whether a restart is pending.
 func (in *Instance) RetryPending() bool { return in.restartTimer != nil }
+
+// Since returns when the shown state began, on the loop's clock.
+func (in *Instance) Since() time.Duration { return in.since }
+
+// Unkillable describes the processes that SIGKILL did not end; empty without any.
+func (in *Instance) Unkillable() string { return in.unkillable }
+
+// StaysDown reports whether the instance ended by itself and is not restarted.
+func (in *Instance) StaysDown() bool {
+	state := in.Machine.State()
+	return state == fsm.Exited || state == fsm.Failed && !in.Machine.Retries()
+}
+
+// AwaitsSchedule reports whether the instance waits for its schedule. Other blockers matter only
+// when a time of the schedule is due.
+func (in *Instance) AwaitsSchedule() bool {
+	return in.Machine.State() == fsm.Waiting && in.Machine.AwaitsSchedule()
+}

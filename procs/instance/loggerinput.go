@@ -1,38 +1,9 @@
 package instance
 
-import (
-	"superd/config"
-	"superd/logs"
-	"superd/loop"
-)
-
 // The standard input of a logger is a FIFO to which superd writes the output of another program.
 // superd and the keeper have the FIFO open for reading and writing. So its content survives a
 // restart of superd or the logger, and the logger reads no end of input before superd closes the
 // FIFO.
-
-// Input is the index of a logger's standard input among the FIFOs of an instance, after its output
-// streams.
-const Input = logs.Stderr + 1
-
-// IsLogger reports whether the instance reads the output of another program.
-func (in *Instance) IsLogger() bool { return in.Program.LoggerOf != "" }
-
-// FIFOsOf returns how many FIFOs an instance of the program has.
-func FIFOsOf(p *config.Program) int {
-	n := len(StreamsOf(p))
-	if p.LoggerOf != "" {
-		n++
-	}
-	return n
-}
-
-// A loggerFIFO is the FIFO from which a logger reads.
-type loggerFIFO struct {
-	fd     int    // open for reading and writing
-	fdName string // name in the descriptor store
-	end    *loop.Deferred
-}
 
 // setInput sets the descriptor of a logger's input, which is stored under storedName.
 func (o *output) setInput(fd int, storedName string) {
@@ -47,11 +18,6 @@ func (o *output) inputFD() int {
 		return -1
 	}
 	return o.input.fd
-}
-
-// neverStartsAgain reports whether this superd does not start the instance any more.
-func (in *Instance) neverStartsAgain() bool {
-	return in.Membership.Leaves() || in.Env.Owner.Phase().Ending
 }
 
 // endInput closes the logger's input once all output of the program is written to it. It stops a

@@ -1,6 +1,8 @@
 package instance
 
 import (
+	"errors"
+	"syscall"
 	"time"
 
 	"superd/loop"
@@ -40,45 +42,6 @@ const (
 	drainDone
 )
 
-// setFirst sets the first main process of the run. storedName is the name of its pidfd in the
-// descriptor store.
-func (m *mainProcess) setFirst(process host.Process, id pidfd.Identity, storedName string) {
-	r := m.run
-	r.hadProcess = true
-	m.scope.Open(&r.scope)
-	m.set(process, id, storedName)
-}
-
-// set sets the main process, whose exit ends the run.
-func (m *mainProcess) set(process host.Process, id pidfd.Identity, storedName string) {
-	m.process, m.id, m.fdName = process, id, host.FDNameOf(storedName)
-	m.pidfdScope.Open(&m.scope)
-	m.pidfdScope.Adopt(&m.releaseLink, m)
-	m.drain = drainNotStarted
-	m.count++
-	number := m.count
-	m.watch = &m.firstWatch
-	if number > 1 {
-		m.watch = new(loop.Watch) // the loop may still use the watch of the process before
-	}
-	watching, _ := m.run.in.Env.Reaper.WatchExit(&m.pidfdScope, m.watch, process, func() {
-		if m.count == number && m.process != nil {
-			m.reap(m.process)
-		}
-	})
-	if !watching {
-		m.watch = nil
-	}
-}
-
-// Release closes the main process and releases its stored pidfd. It is called when pidfdScope
-// closes.
-func (m *mainProcess) Release() {
-	loop.Unlink(&m.releaseLink)
-	m.process.Close()
-	m.run.in.Env.FDs.ReleaseProcess(m.fdName.String())
-}
-
 // ended reports whether the main process has ended, even if its exit status is not known yet.
 func (m *mainProcess) ended() bool {
 	return m.process == nil || m.process.Ended()
@@ -88,4 +51,29 @@ func (m *mainProcess) ended() bool {
 // last messages. Both waits are bounded.
 func (m *mainProcess) endAwaited() bool {
 	return m.drain == drainStarted || m.run.in.Env.Reaper.AwaitsStatus(m.process)
+}
+
+// signalGroup signals the process group of the main process. A process that became the main one by
+// MAINPID= may lead no group: then it alone is signalled, and the others get their signal in the
+// teardown.
+func (m *mainProcess) signalGroup(sig syscall.Signal) {
+	err := m.process.SignalGroup(sig)
+	if errors.Is(err, pidfd.ErrGone) {
+		m.signal(sig)
+		return
+	}
+	m.logUnsent(sig, err)
+}
+
+// signal signals the main process alone.
+func (m *mainProcess) signal(sig syscall.Signal) {
+	m.logUnsent(sig, m.process.Signal(sig))
+}
+
+func (m *mainProcess) logUnsent(sig syscall.Signal, err error) {
+	r := m.run
+	if err != nil && !errors.Is(err, pidfd.ErrGone) {
+		r.in.Env.Log.Error("signal not sent", "instance", r.in.Name, "pid", m.process.Pid(),
+			"signal", SignalName(sig), "error", err)
+	}
 }

@@ -157,7 +157,7 @@ func (m *monitor) recordHealth() {
 		e.State, why = eventlog.Unhealthy, fsm.ReasonUnhealthy.With(m.unhealthyReason())
 		in.Env.Log.Warn("program unhealthy", "instance", in.Name, "reason", m.unhealthyReason())
 	}
-	in.Record(Because(e, why))
+	in.Record(eventlog.WithReason(e, why))
 }
 
 // unhealthyReason returns why the program is unhealthy.

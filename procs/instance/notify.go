@@ -1,53 +1,26 @@
 package instance
 
 import (
-	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
-	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"time"
 
-	"superd/config"
 	"superd/internal/words"
 	"superd/loop"
-	"superd/pidfd"
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/notify"
 	"superd/procs/snapshot"
 )
 
-// maxExtension bounds the duration of a stop that the program extends, in stop time-outs.
-const maxExtension = 10
-
-// notifySocketPath returns the path of the notify socket of a run; empty if the program has none.
-func (in *Instance) notifySocketPath(p *config.Program) string {
-	if p.Watchdog == 0 && (p.Ready == nil || !p.Ready.Notify) {
-		return ""
-	}
-	return in.Env.notifySocket(in.Name)
-}
-
-// socketName returns the name of an instance's notify socket. Any process that knows the name can
-// send to it, so it must not be guessable: it is the beginning of a keyed hash. A successor has the
-// key and computes the same name. All names have 22 bytes.
-func socketName(key []byte, instance string) string {
-	sum := hmac.New(sha256.New, key)
-	sum.Write([]byte(instance))
-	return base64.RawURLEncoding.EncodeToString(sum.Sum(nil)[:16])
-}
-
 // addNotify adds the notify socket, the ready descriptor and their variables to the specification
 // of a start.
-func (in *Instance) addNotify(spec *host.SpawnSpec, p *config.Program, record *startRecord) {
+func (r *run) addNotify(spec *host.SpawnSpec, record *startRecord) {
+	in, p := r.in, r.program
 	if p.Ready != nil {
 		spec.ReadyFD = p.Ready.FD
 	}
-	if spec.NotifySocket = in.notifySocketPath(p); spec.NotifySocket != "" {
+	if spec.NotifySocket = in.Env.notifySocketOf(in.Name, p); spec.NotifySocket != "" {
 		spec.Own.Set("NOTIFY_SOCKET", spec.NotifySocket)
 	}
 	if p.Watchdog > 0 {
@@ -61,89 +34,18 @@ func (in *Instance) addNotify(spec *host.SpawnSpec, p *config.Program, record *s
 	}
 }
 
-// storeFDs stores the descriptors created for the start in the descriptor store. It is called off
-// the loop, before the program runs, so that early notifications and output survive superd.
-func (record *startRecord) storeFDs(notify, ready int, outputs []int) {
-	names, fds := []string{record.value.Notify, record.value.Ready}, []int{notify, ready}
-	for which, fd := range outputs {
-		names, fds = append(names, record.value.FDNames[which]), append(fds, fd)
+// listenForNotify takes over the descriptors on which superd receives notifications; -1: none.
+func (r *run) listenForNotify(notify, ready int) {
+	if notify >= 0 {
+		r.listen(notify)
 	}
-	for i, name := range names {
-		if name != "" && fds[i] >= 0 {
-			record.in.Env.FDs.Store(name, fds[i])
-		}
-	}
-	record.stored = true
-}
-
-// A notifyState holds the channels by which the processes of a run notify superd, and what they
-// have reported. Most runs need none.
-type notifyState struct {
-	notifyFDName string // name of the notify socket in the descriptor store
-	readyFDName  string // name of the pipe on which the main process reports readiness
-	// By [logs.Stream]: the [logs.Cursor] at which the output of the run begins; empty: unknown, or
-	// not needed
-	outputStart [2]string
-	readyFD     int           // read end of that pipe; -1: none, or it has another owner
-	listener    host.Listener // on the notify socket; nil without one
-	statusText  string        // last STATUS= of the program
-	// Period that the program requested; 0: that of the configuration
-	watchdogPeriod time.Duration
-	// Ends a reload that the program announced; nil without one
-	reloadTimer *loop.Timer
-	reloadedAt  time.Duration // end of the last reload; 0 before
-	// Deadline of a stop that the program announced; nil without one
-	ownStopTimer *loop.Timer
-}
-
-// noNotifyState is shared by all runs without notifications. It is never changed.
-var noNotifyState = notifyState{readyFD: -1}
-
-// ownNotifyState returns the run's own notifyState, for writing, and allocates it if necessary.
-func (r *run) ownNotifyState() *notifyState {
-	if r.notifyState == &noNotifyState {
-		t := noNotifyState
-		r.notifyState = &t
-	}
-	return r.notifyState
-}
-
-// snapshot sets the names of the channels, and what the program has reported, in the record of the
-// run.
-func (t *notifyState) snapshot(v *snapshot.Run) {
-	v.Notify, v.Ready = t.notifyFDName, t.readyFDName
-	v.StatusText, v.Watchdog = t.statusText, t.watchdogPeriod
-	if t.reloadTimer.Active() {
-		v.Reloading = new(t.reloadTimer.Due())
-	}
-	if t.ownStopTimer.Active() {
-		v.Leaving = new(t.ownStopTimer.Due())
-	}
-}
-
-// restoreNotify sets what the program has reported. notify and ready are the names of the channels,
-// which may be stored anew.
-func (r *run) restoreNotify(v *snapshot.Run, notify, ready string) {
-	if notify == "" && ready == "" && v.StatusText == "" && v.Watchdog == 0 {
-		return
-	}
-	t := r.ownNotifyState()
-	t.notifyFDName, t.readyFDName = notify, ready
-	t.statusText, t.watchdogPeriod = v.StatusText, v.Watchdog
-}
-
-// restoreAnnouncements resumes the reload and the stop that the program has announced. It follows
-// restoreNotify when the main process is set.
-func (r *run) restoreAnnouncements(v *snapshot.Run) {
-	in := r.in
-	if in.Machine.State() != fsm.Running {
-		return
-	}
-	if v.Reloading != nil {
-		r.beginProgramReload(*v.Reloading)
-	}
-	if v.Leaving != nil {
-		r.beginOwnStop(*v.Leaving)
+	if ready >= 0 {
+		r.ownNotifyState().readyFD = ready
+		r.main.scope.Defer(func() {
+			if r.readyFD >= 0 { // no readiness has claimed it
+				r.in.Env.Host.CloseFD(r.readyFD)
+			}
+		})
 	}
 }
 
@@ -167,52 +69,13 @@ func (r *run) listen(fd int) {
 	r.ownNotifyState().listener = listener
 }
 
-// whenNotifyDrained calls f when all notifications sent by now are read.
-func (r *run) whenNotifyDrained(f func()) {
-	if r.listener == nil {
-		f()
-		return
-	}
-	r.listener.WhenTaken(f)
-}
-
-// NotifyDrainLimit bounds how long the exit of a main process is delayed while earlier
-// notifications can't be read.
-const NotifyDrainLimit = 2 * time.Second
-
-// drainNotify reports whether all notifications sent before the exit of the main process
-// are read: one of them may name another main process. If not, reap is called later.
-func (m *mainProcess) drainNotify(process host.Process) bool {
-	r := m.run
-	in := r.in
-	if m.drain != drainNotStarted {
-		return m.drain == drainDone
-	}
-	m.drain = drainStarted
-	synchronous := true
-	var limit *loop.Timer
-	finish := func() {
-		if m.process != process || m.drain == drainDone {
-			return
-		}
-		m.drain = drainDone
-		if synchronous {
-			return
-		}
-		limit.Stop()
-		m.reap(process)
-		in.Env.Reaper.Schedule() // the reaping of orphans may have stopped at this zombie
-		if m.process == process {
-			// A tracer still has it
-			m.pidfdScope.Every(host.UnwatchedPause, func() { m.reap(process) })
+// releaseNotifyFDs releases the stored notify socket and readiness pipe at the end of the run.
+func (r *run) releaseNotifyFDs() {
+	for _, storedName := range []string{r.notifyFDName, r.readyFDName} {
+		if storedName != "" {
+			r.scope.Defer(func() { r.in.Env.FDs.Release(storedName) })
 		}
 	}
-	r.whenNotifyDrained(finish)
-	if synchronous = false; m.drain == drainStarted && m.process == process {
-		m.watch.Stop() // it would call reap in each turn
-		limit = m.scope.After(NotifyDrainLimit, finish)
-	}
-	return m.drain == drainDone && m.process == process
 }
 
 // onNotify applies a message. mustSave reports that the message must not be dropped before its
@@ -266,6 +129,32 @@ func (r *run) onNotify(m notify.Message) (mustSave bool) {
 		return true
 	}
 	return mustSave
+}
+
+// restoreNotify sets what the program has reported. notify and ready are the names of the channels,
+// which may be stored anew.
+func (r *run) restoreNotify(v *snapshot.Run, notify, ready string) {
+	if notify == "" && ready == "" && v.StatusText == "" && v.Watchdog == 0 {
+		return
+	}
+	t := r.ownNotifyState()
+	t.notifyFDName, t.readyFDName = notify, ready
+	t.statusText, t.watchdogPeriod = v.StatusText, v.Watchdog
+}
+
+// restoreAnnouncements resumes the reload and the stop that the program has announced. It follows
+// restoreNotify when the main process is set.
+func (r *run) restoreAnnouncements(v *snapshot.Run) {
+	in := r.in
+	if in.Machine.State() != fsm.Running {
+		return
+	}
+	if v.Reloading != nil {
+		r.beginProgramReload(*v.Reloading)
+	}
+	if v.Leaving != nil {
+		r.beginOwnStop(*v.Leaving)
+	}
 }
 
 // watchdogPing handles a watchdog message.
@@ -331,64 +220,5 @@ func (r *run) extend(until time.Duration) {
 			r.stop.deadline = until
 			r.stop.timer.Reset(until - now)
 		}
-	}
-}
-
-// change makes another process of the tree the main process. The previous one becomes an
-// ordinary process of the tree, which superd reaps like an orphan.
-func (m *mainProcess) change(pid int) {
-	in := m.run.in
-	process, id, err := in.Env.Host.Open(in.Tree, pid)
-	own := m.process.Pid() == pid
-	if err != nil {
-		if errors.Is(err, pidfd.ErrGone) {
-			if own {
-				return
-			}
-			err = fmt.Errorf("process %d does not belong to the program", pid)
-		}
-		in.logMain(slog.LevelWarn, "main process not changed", "error", err)
-		return
-	}
-	// The main process may have ended and a new process may reuse its pid
-	if own && (id == m.id || m.id.Start == 0) {
-		process.Close()
-		return
-	}
-	in.logMain(slog.LevelInfo, "main process changed", "from", m.process.Pid(), "to", pid)
-	if m.group == 0 {
-		m.group = int32(m.process.Pid()) // of the first main process
-	}
-	in.Env.Reaper.DropChild(m.process)
-	m.pidfdScope.Close()
-	in.Env.Reaper.Schedule() // reaps it if it has ended
-	adopted := in.Env.Reaper.Adopt(process, id)
-	m.set(adopted, id, in.Env.FDs.StoreProcess(adopted))
-	in.signalNewMain()
-	in.Env.Owner.Changed()
-}
-
-// logMain logs the result of MAINPID=, within the program's limit.
-func (in *Instance) logMain(level slog.Level, message string, attrs ...any) {
-	suppressed, ok := in.ownProblems().mainPidLog.Allow(in.Env.Loop.Now())
-	if !ok {
-		return
-	}
-	if suppressed > 0 {
-		attrs = append(attrs, "not_logged_before", suppressed)
-	}
-	in.Env.Log.Log(context.Background(), level, message, append([]any{"instance", in.Name}, attrs...)...)
-}
-
-// signalNewMain sends the new main process the stop signal or SIGKILL that the previous one got.
-// The stop signal may reach it twice, once through its group.
-func (in *Instance) signalNewMain() {
-	switch in.Machine.State() {
-	case fsm.Stopping:
-		in.run.stop.begin()
-	case fsm.Killing:
-		in.clearUnkillable()
-		in.run.stop.kill()
-		in.perform(fsm.ArmKill)
 	}
 }

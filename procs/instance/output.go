@@ -6,6 +6,7 @@ import (
 
 	"superd/config"
 	"superd/logs"
+	"superd/loop"
 	"superd/procs/host"
 	"superd/procs/snapshot"
 )
@@ -20,11 +21,17 @@ type output struct {
 	// Invocation id of the last run that ended with output still in the pipe; "" when that is in
 	// the log
 	drainingRun string
-	awaitsDrain bool // a callback waits until output of a run is in the log
 	// Definition whose log options apply; nil: those of the program and of its run are mixed
 	definition      *config.Program
 	onRunEnd        func() // shows the end of a run; may be nil
 	cancelLineWatch func() // ends the notification of new lines; nil without a watcher
+}
+
+// A loggerFIFO is the FIFO from which a logger reads.
+type loggerFIFO struct {
+	fd     int    // open for reading and writing
+	fdName string // name in the descriptor store
+	end    *loop.Deferred
 }
 
 // open opens the collector. runProgram is the definition with which the instance's run began.
@@ -33,7 +40,7 @@ func (o *output) open(runProgram *config.Program) {
 	options := env.LogOptions(in.Name, in.Program)
 	o.definition = in.Program
 	if runProgram != in.Program { // the output of the run stays in the same files
-		options = DuringRun(env.LogOptions(in.Name, runProgram), options)
+		options = optionsDuringRun(env.LogOptions(in.Name, runProgram), options)
 		o.definition = nil
 	}
 	o.Collector.Open(env.Store, &in.Scope, in.Name, options)
@@ -67,7 +74,7 @@ func (o *output) setOptions() {
 	options := in.Env.LogOptions(in.Name, in.Program)
 	o.definition = in.Program
 	if r := in.run; r != nil && r.program != in.Program {
-		options = DuringRun(in.Env.LogOptions(in.Name, r.program), options)
+		options = optionsDuringRun(in.Env.LogOptions(in.Name, r.program), options)
 		o.definition = nil
 	}
 	logsBefore, before := len(o.Collector.LogStreams()), o.Collector.Files()
@@ -75,15 +82,51 @@ func (o *output) setOptions() {
 	in.Env.Owner.OutputChanged(in, before, len(o.Collector.LogStreams()) > logsBefore)
 }
 
-// DuringRun returns the log options for a run that began with other ones: those of now, except what
-// must not change for the output of one run.
-func DuringRun(began, now logs.Options) logs.Options {
+// optionsDuringRun returns the log options for a run that began with other ones: those of now,
+// except what must not change for the output of one run.
+func optionsDuringRun(began, now logs.Options) logs.Options {
 	now.Path, now.Format, now.Split, now.StderrPath = began.Path, began.Format, began.Split, began.StderrPath
 	// The other options of a sink belong to that sink. A command is itself the sink.
 	if now.Sink != began.Sink || began.Sink == logs.Command {
 		now.Sink, now.Address, now.Identifier, now.Facility = began.Sink, began.Address, began.Identifier, began.Facility
 	}
 	return now
+}
+
+// SetStart saves where the output of a run begins in its log. It does nothing if that is not the
+// current run.
+func (o *output) SetStart(at logs.RunStart) {
+	in := o.in
+	if in.run != nil && in.run.invocationID == at.Run {
+		in.run.ownNotifyState().outputStart[at.Stream] = at.At.String()
+		in.Save()
+	}
+}
+
+// drain records that output of a run may still be in the pipe: it would be lost if superd and the
+// keeper were killed now.
+func (o *output) drain(run string) {
+	awaited := o.drainingRun != ""
+	if o.drainingRun = run; !awaited {
+		o.awaitDrained()
+	}
+}
+
+// awaitDrained waits until the output of the last run that ended is in the log. If another run ends
+// before that, it then waits for the output of that run.
+func (o *output) awaitDrained() {
+	run := o.drainingRun
+	o.Collector.Drained(func() {
+		if o.drainingRun != run {
+			o.awaitDrained()
+			return
+		}
+		o.drainingRun = ""
+		o.in.Save()
+		if o.onRunEnd != nil {
+			o.onRunEnd()
+		}
+	})
 }
 
 // UnresponsiveSink returns which receiver does not take the output.
@@ -100,6 +143,7 @@ func (o *output) UnresponsiveSink() string {
 	}
 }
 
+// UnwatchLines ends WatchLines.
 func (o *output) UnwatchLines() {
 	if o.cancelLineWatch != nil {
 		o.cancelLineWatch()
@@ -107,7 +151,7 @@ func (o *output) UnwatchLines() {
 	}
 }
 
-// WatchLines calls changed on the loop after new lines, until unwatchLines.
+// WatchLines calls changed on the loop after new lines, until UnwatchLines.
 func (o *output) WatchLines(changed func()) {
 	if o.cancelLineWatch != nil {
 		return

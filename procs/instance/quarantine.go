@@ -16,13 +16,13 @@ type quarantine struct {
 	round *loop.Scope // of the processes that the last scan found
 }
 
-// setQuarantine prevents the start of the instance while these processes live.
-func (in *Instance) setQuarantine(leftovers []host.Leftover) {
+// beginQuarantine prevents the start of the instance while these processes live.
+func beginQuarantine(in *Instance, leftovers []host.Leftover) {
 	processes := host.LeftoverText(leftovers)
 	in.Machine.Quarantine(fsm.ReasonQuarantined.With(fmt.Sprintf("%s is alive; a predecessor started it "+
 		"for this program, but superd can't identify its run; `superd ctl stop %s` ends it", processes, in.Name)))
 	in.Env.Owner.Counted(in)
-	in.Quarantine = &quarantine{in: in, round: in.Scope.Child()}
+	in.ownProblems().Quarantine = &quarantine{in: in, round: in.Scope.Child()}
 	in.Env.Log.Warn("program not started: unidentified processes of a predecessor are alive",
 		"instance", in.Name, "processes", processes)
 	in.Node.Publish()
@@ -81,7 +81,7 @@ func (q *quarantine) Lift() {
 func (q *quarantine) Kill() {
 	in := q.in
 	q.Lift()
-	in.run = in.newRun(in.Program, in.Env.NewInvocationID())
+	in.run = newRun(in, in.Program, in.Env.NewInvocationID())
 	in.run.hadProcess = true
 	in.Apply(in.Machine.EndQuarantine())
 }
@@ -91,5 +91,5 @@ func (in *Instance) QuarantineWithScan(leftovers []host.Leftover) {
 	if len(leftovers) > 0 && in.Tree.Empty() {
 		in.renewTree(host.ScanPath)
 	}
-	in.setQuarantine(leftovers)
+	beginQuarantine(in, leftovers)
 }

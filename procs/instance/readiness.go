@@ -26,14 +26,6 @@ type readiness struct {
 	checkQueued bool         // the last check waited in the queue and did not begin
 }
 
-// stable returns how long the run has been ready, 0 if it never was.
-func (r *run) stable(now time.Duration) time.Duration {
-	if r.readyAt == 0 {
-		return 0
-	}
-	return now - r.readyAt
-}
-
 // spawnedMain steps the machine after the start of a main process.
 func (r *run) spawnedMain() {
 	in := r.in

@@ -53,11 +53,11 @@ type ScheduleReport struct {
 func (in *Instance) Report() Report {
 	now := in.Env.Loop.Now()
 	r := Report{
-		Since: in.SinceAt, LastExit: in.LastExit, HasRun: in.run != nil || in.LastExit != nil,
-		Stage: in.stage(), NoOutput: in.noOutput, Unkillable: in.Unkillable,
+		Since: in.since, LastExit: in.LastExit, HasRun: in.run != nil || in.LastExit != nil,
+		Stage: in.run.stage(), NoOutput: in.noOutput, Unkillable: in.unkillable,
 	}
 	r.ReasonKind, r.Reason = in.shownReason()
-	if in.spawns.hungWorkers > 0 {
+	if in.hungWorkers > 0 {
 		r.HangsIn = in.hangsIn
 	}
 	next, remaining, scheduled := in.Schedule.next()

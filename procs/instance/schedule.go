@@ -70,10 +70,10 @@ func (in *Instance) UpdateSchedule() {
 		Line:   in.Program.Schedule,
 		Skip:   in.Program.ScheduleMissed == config.MissedSkip,
 		Jitter: in.Program.ScheduleJitter,
-		Seed:   in.Env.Schedules.seed(in.Name),
 	}
 	var err error
-	if sc.entry, err = in.Env.Schedules.ensureTable().Add(sc.scope, spec, sc.saved, sc.onDue); err != nil {
+	sc.entry, err = in.Env.Schedules.Add(sc.scope, in.Name, spec, sc.saved, sc.onDue)
+	if err != nil {
 		// Config has refused such a line
 		in.Env.Log.Error("schedule not set", "instance", in.Name, "error", err)
 	}
@@ -132,7 +132,7 @@ func (sc *scheduleState) recordSkip(why fsm.Reason) {
 	at := clockTime(sc.dueFor)
 	in.Env.Log.Warn("scheduled run skipped", "instance", in.Name, "due_at", at,
 		"reason", why.String())
-	e := Because(eventlog.Event{Kind: eventlog.Skip}, why)
+	e := eventlog.WithReason(eventlog.Event{Kind: eventlog.Skip}, why)
 	e.Reason = "due at " + at + ": " + e.Reason
 	in.Record(e)
 }
@@ -144,7 +144,7 @@ func (sc *scheduleState) recordSkipped() {
 		return
 	}
 	if sc.skipped > 1 {
-		sc.in.Record(Because(eventlog.Event{Kind: eventlog.Skip}, fsm.ReasonSkippedInAll.With(
+		sc.in.Record(eventlog.WithReason(eventlog.Event{Kind: eventlog.Skip}, fsm.ReasonSkippedInAll.With(
 			fmt.Sprintf("%d due times in all during one run, the last at %s",
 				sc.skipped, clockTime(sc.dueFor)))))
 	}
@@ -160,17 +160,6 @@ func (sc *scheduleState) next() (at time.Time, remaining time.Duration, ok bool)
 	return sc.entry.Next()
 }
 
-// waitReason returns the reason of the state waiting, without the time of the next run.
-func (in *Instance) waitReason() fsm.Reason {
-	switch {
-	case !in.AwaitsSchedule():
-		return in.Node.blockedReason()
-	case in.Machine.ExitReason().Kind != fsm.ReasonNone:
-		return fsm.ReasonWaitsForSchedule.With(in.Machine.ExitReason().String())
-	}
-	return fsm.ReasonWaitsForSchedule.With("waits for its schedule")
-}
-
 // nextText returns the time of the next scheduled run as text.
 func (sc *scheduleState) nextText() string {
 	at, _, ok := sc.next()
@@ -178,12 +167,6 @@ func (sc *scheduleState) nextText() string {
 		return "its schedule has no further time"
 	}
 	return "next run at " + clockTime(at)
-}
-
-// AwaitsSchedule reports whether the instance waits for its schedule. Other blockers matter only
-// when a time of the schedule is due.
-func (in *Instance) AwaitsSchedule() bool {
-	return in.Machine.State() == fsm.Waiting && in.Machine.AwaitsSchedule()
 }
 
 // clockTime returns a time of a schedule as text, in local time.

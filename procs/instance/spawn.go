@@ -4,33 +4,16 @@ import (
 	"errors"
 	"fmt"
 
-	"superd/config"
-	"superd/logs"
-	"superd/loop"
 	"superd/procs/fsm"
 	"superd/procs/host"
 )
 
-// A spawnAttempt is the start of the main process: the pre_start hooks, the spawn, and its
-// time-out.
-type spawnAttempt struct {
-	run *run
-	// Begins the run when the hung workers of earlier runs have returned; nil if there are none
-	delayedBegin func()
-	pending      host.PendingSpawn // spawn of the main process; nil once its result is known
-	timer        *loop.Timer       // start time-out; nil when the start is over
-	envSum       uint64            // [document.EnvSum] of the env file of the start; 0: none
-	preStarted   bool              // the pre_start hooks are over
-	timedOut     bool              // the start time-out ended before the spawn had a result
-	awaitsKill   bool              // timer bounds the wait for a killed child, not the start
-}
-
-// spawn begins a run.
-func (in *Instance) spawn() {
+// beginRun begins a run.
+func beginRun(in *Instance) {
 	if in.Marks.TreeRecovered && in.Tree.Empty() {
 		in.renewTree("")
 	}
-	r := in.newRun(in.Program, in.Env.NewInvocationID())
+	r := newRun(in, in.Program, in.Env.NewInvocationID())
 	r.config = in.Env.Config.Number()
 	in.run = r
 	in.Output.setOptions() // the previous run may have begun with other options
@@ -39,7 +22,7 @@ func (in *Instance) spawn() {
 	case len(in.Program.Invalid) > 0:
 		mistakes := fsm.ReasonInvalid.With(in.Program.Invalid.Error())
 		r.scope.Post(func() { r.spawn.failed(mistakes, host.FaultFinal) })
-	case in.spawns.hungWorkers > 0:
+	case in.hungWorkers > 0:
 		// A cancelled worker has not returned: at most one worker at a time hangs in a file system
 		// that does not respond
 		r.spawn.delayedBegin = r.spawn.begin
@@ -83,10 +66,10 @@ func (a *spawnAttempt) startMain() {
 	in := r.in
 	a.timer.Stop()
 	a.timer = r.scope.After(r.program.StartTimeout, a.onTimeout)
-	record := r.newStartRecord()
+	record := r.newStartRecord(nil)
 	spec := r.spawnSpec(r.program, record)
 	spec.Process = &r.main.first
-	in.addNotify(spec, r.program, record)
+	r.addNotify(spec, record)
 	if record.value.Notify != "" || record.value.Ready != "" {
 		state := r.ownNotifyState()
 		state.notifyFDName, state.readyFDName = record.value.Notify, record.value.Ready
@@ -97,87 +80,10 @@ func (a *spawnAttempt) startMain() {
 	})
 }
 
-// spawns are what the spawns of all runs of an instance share.
-type spawns struct {
-	completed   uint64 // number of the newest start whose result is known
-	hungWorkers int32  // cancelled workers that have not returned
-}
-
-// workerReturned is called when a cancelled worker returns. After the last one, it begins the run
-// that waits for that.
-func (in *Instance) workerReturned() {
-	in.spawns.hungWorkers--
-	if r := in.run; in.spawns.hungWorkers == 0 && r != nil && r.spawn.delayedBegin != nil {
-		r.spawn.timer.Stop()
-		r.spawn.delayedBegin()
-	}
-}
-
-// spawnSpec returns the specification of a process of the run. record is nil for a process that a
-// successor need not know.
-func (r *run) spawnSpec(program *config.Program, record *startRecord) *host.SpawnSpec {
-	in := r.in
-	spec := &host.SpawnSpec{
-		Name:        in.Name,
-		Tree:        in.Tree,
-		Program:     program,
-		Environment: in.Env.Environment,
-		Own:         make(config.Variables, 0, 7),
-	}
-	spec.Own.Set("SUPERD_INSTANCE", in.Name)
-	spec.Own.Set("SUPERD_INVOCATION_ID", r.invocationID)
-	spec.Own.Set("SUPERD_NAME", program.Name)
-	spec.Own.Set("SUPERD_OWNER", in.Env.Paths.RuntimeDir)
-	spec.Own.Set("SUPERD_REPLICA", replicaNumber(in.Name))
-	if record != nil {
-		spec.LogIntent, spec.StoreFDs, spec.LogSpawned = record.logIntent, record.storeFDs, record.logSpawned
-	}
-	for _, which := range StreamsOf(program) {
-		if record != nil && in.Output.Collector.FD(which) < 0 {
-			if in.Output.fifoNames[which] == 0 {
-				in.Output.fifoNames[which] = host.FDNameOf(in.Env.FDs.Reserve(true))
-			}
-			record.value.FDNames[which] = in.Output.fifoNames[which].String()
-		}
-		output := host.Outlet{FIFO: in.Env.FIFOPath(in.Name, which), ReadFD: in.Output.Collector.FD(which)}
-		if program.Log.Format == config.LogDirect {
-			output.Direct = func(uid uint32) (int, error) { return in.Output.Collector.OpenDirect(which, uid) }
-		}
-		spec.Outputs = append(spec.Outputs, output)
-	}
-	if program.LoggerOf != "" && record != nil && record.value.Hook == nil {
-		spec.Input = &host.Outlet{FIFO: in.Env.FIFOPath(in.Name, Input), ReadFD: in.Output.inputFD()}
-	}
-	return spec
-}
-
 // stopTimer ends the start time-out.
 func (a *spawnAttempt) stopTimer() {
 	a.timer.Stop()
 	a.timer = nil
-}
-
-// attach takes over the read ends of the FIFOs that were created for the start, in the order of the
-// streams.
-func (o *output) attach(record *startRecord, child host.Child) {
-	in := o.in
-	if child.InputFD > 0 {
-		o.setInput(child.InputFD, in.Env.FDs.StoreFD(child.InputFD, true))
-	}
-	for which, fd := range child.ReadFDs {
-		if fd < 0 {
-			continue
-		}
-		if in.noOutput != "" {
-			in.noOutput = ""
-		}
-		if name := record.value.FDNames[which]; name != "" && !record.stored {
-			in.Env.FDs.Store(name, fd)
-		}
-		if err := o.Collector.Attach(logs.Stream(which), fd); err != nil {
-			in.Env.Log.Error("output not captured", "instance", in.Name, "error", err)
-		}
-	}
 }
 
 // result handles the result of the spawn. It always comes, unless the spawn was cancelled.
@@ -211,7 +117,7 @@ func (a *spawnAttempt) failed(reason fsm.Reason, fault host.Fault) {
 	r.recordNoStart(reason)
 	failure := fsm.StartFailure{At: in.Env.Loop.Now(), Reason: reason, Fault: faultOf(fault), Leftovers: r.hasLeftovers()}
 	in.Apply(in.Machine.SpawnFailed(failure, in.Conditions(), in.Env.RNG))
-	in.logFailure("program not started", "error", reason.String())
+	r.logEnd("program not started", "error", reason.String())
 }
 
 // onTimeout handles the end of the start time-out while the spawn has no result.
@@ -299,19 +205,6 @@ func (a *spawnAttempt) cancelWorker() bool {
 	return true
 }
 
-// cancelPending cancels a spawn if possible, and reports whether it did. hook is the prefix of its
-// stage: empty for the main process. Until the cancelled worker returns, the instance spawns
-// nothing else, so that workers that hang do not accumulate.
-func (r *run) cancelPending(pending host.PendingSpawn, hook string) bool {
-	stage := hook + pending.Stage()
-	if !pending.Cancel(r.in.workerReturned) {
-		return false
-	}
-	r.in.spawns.hungWorkers++
-	r.in.ownProblems().hangsIn = stage
-	return true
-}
-
 // faultOf returns the fault as the machine has it.
 func faultOf(fault host.Fault) fsm.Fault {
 	switch fault {
@@ -331,10 +224,4 @@ func startFailure(kind fsm.ReasonKind, err error) fsm.Reason {
 		kind = fsm.ReasonShortage
 	}
 	return kind.With(err.Error())
-}
-
-// isKilled reports whether a start failed because superd killed its child.
-func isKilled(err error) bool {
-	se, ok := errors.AsType[*host.SpawnError](err)
-	return ok && se.Killed
 }

@@ -19,15 +19,16 @@ type startRecord struct {
 	stored bool
 }
 
-// newStartRecord returns the start record of the run's main process, or of its current hook.
-func (r *run) newStartRecord() *startRecord {
+// newStartRecord returns the start record of a process of the run: of the hook with that index, or
+// of the main process if hook is nil.
+func (r *run) newStartRecord(hook *int) *startRecord {
 	in := r.in
 	number := in.Env.Records.NextStart()
 	record := &startRecord{in: in, key: snapshot.StartKey(in.Name, number), value: snapshot.Start{
 		Run: r.invocationID, Config: r.config, Number: number, Schedule: in.Schedule.State(),
 	}}
-	if r.hook != nil {
-		record.value.Hook, record.value.PostStop = new(r.hook.at), in.Machine.State() == fsm.TearingDown
+	if hook != nil {
+		record.value.Hook, record.value.PostStop = hook, in.Machine.State() == fsm.TearingDown
 	}
 	return record
 }
@@ -43,7 +44,7 @@ func (record *startRecord) logIntent(after uint64) error {
 // logSpawned records the process that was started. It is called off the loop. After an error a
 // successor finds the process by its environment tags.
 func (record *startRecord) logSpawned(id pidfd.Identity, at time.Duration) error {
-	record.value.Process, record.value.At = SnapshotIdentity(id, ""), at
+	record.value.Process, record.value.At = snapshot.NewProcess(id, ""), at
 	return record.in.Env.Records.Put(record.key, &record.value)
 }
 
@@ -61,7 +62,7 @@ func (record *startRecord) startedAt() time.Duration {
 // the new state is saved. If the failed start was the last step of a removed instance, its start
 // record is removed first: alone, it would be a start without a definition.
 func (record *startRecord) complete(handle func()) {
-	record.in.spawns.completed = record.value.Number
+	record.in.completedStart = record.value.Number
 	handle()
 	switch {
 	case !record.written.Load():
@@ -70,4 +71,19 @@ func (record *startRecord) complete(handle func()) {
 	default:
 		record.in.Env.Records.Queue(record.key, nil)
 	}
+}
+
+// storeFDs stores the descriptors created for the start in the descriptor store. It is called off
+// the loop, before the program runs, so that early notifications and output survive superd.
+func (record *startRecord) storeFDs(notify, ready int, outputs []int) {
+	names, fds := []string{record.value.Notify, record.value.Ready}, []int{notify, ready}
+	for which, fd := range outputs {
+		names, fds = append(names, record.value.FDNames[which]), append(fds, fd)
+	}
+	for i, name := range names {
+		if name != "" && fds[i] >= 0 {
+			record.in.Env.FDs.Store(name, fds[i])
+		}
+	}
+	record.stored = true
 }

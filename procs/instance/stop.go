@@ -1,9 +1,6 @@
 package instance
 
 import (
-	"errors"
-	"fmt"
-	"strings"
 	"syscall"
 	"time"
 
@@ -11,7 +8,7 @@ import (
 
 	"superd/config"
 	"superd/loop"
-	"superd/pidfd"
+	"superd/procs/host"
 )
 
 // A stopping is the stop of a main process: its signals and time-outs.
@@ -23,12 +20,21 @@ type stopping struct {
 	killTimer *loop.Timer   // KillTimeout; nil before SIGKILL
 }
 
+// maxExtension bounds the duration of a stop that the program extends, in stop time-outs.
+const maxExtension = 10
+
+// isLast reports whether this superd starts no further run of the instance.
+func (r *run) isLast() bool {
+	in := r.in
+	return in.Membership.Leaves() || in.Env.Owner.Phase().Ending
+}
+
 // begin sends the program the stop signal. A logger that does not start again gets the end of
 // its input instead.
 func (s *stopping) begin() {
 	r := s.run
 	in := r.in
-	if in.IsLogger() && in.neverStartsAgain() {
+	if in.IsLogger() && r.isLast() {
 		in.Output.endInput()
 		s.sendContinue()
 		return
@@ -59,6 +65,21 @@ func (s *stopping) sendContinue() {
 	}
 }
 
+// arm arms StopTimeout. A timeout that is negative, or a hurried shutdown, means at once.
+func (s *stopping) arm(timeout time.Duration) {
+	r := s.run
+	in := r.in
+	if timeout < 0 || in.Env.Owner.Phase().Hurry {
+		timeout = 0
+	}
+	s.deadline = in.Env.Loop.Now() + timeout
+	if s.limit == 0 {
+		s.limit = in.Env.Loop.Now() + maxExtension*r.program.StopTimeout
+	}
+	s.timer = r.main.scope.After(timeout, func() { in.Apply(in.Machine.StopTimedOut()) })
+}
+
+// kill sends SIGKILL to the processes that kill_mode names.
 func (s *stopping) kill() {
 	r := s.run
 	in := r.in
@@ -69,67 +90,24 @@ func (s *stopping) kill() {
 		return
 	}
 	if r.program.KillMode.KillsTree() {
-		in.killTree()
+		r.killTree()
 	}
 	r.main.signalGroup(unix.SIGKILL)
 }
 
-func (in *Instance) killTree() {
+// killTree sends SIGKILL to all processes of the tree at once, where the kernel can.
+func (r *run) killTree() {
+	in := r.in
 	if err := in.Tree.Kill(); err != nil {
 		in.Env.Log.Error("process tree not killed at once", "instance", in.Name, "error", err)
 	}
 }
 
-// signalGroup signals the process group of the main process. A process that became the main one by
-// MAINPID= may lead no group: then it alone is signalled, and the others get their signal in the
-// teardown.
-func (m *mainProcess) signalGroup(sig syscall.Signal) {
-	err := m.process.SignalGroup(sig)
-	if errors.Is(err, pidfd.ErrGone) {
-		m.signal(sig)
-		return
-	}
-	m.logUnsent(sig, err)
-}
-
-// signal signals the main process alone.
-func (m *mainProcess) signal(sig syscall.Signal) {
-	m.logUnsent(sig, m.process.Signal(sig))
-}
-
-func (m *mainProcess) logUnsent(sig syscall.Signal, err error) {
-	r := m.run
-	if err != nil && !errors.Is(err, pidfd.ErrGone) {
-		r.in.Env.Log.Error("signal not sent", "instance", r.in.Name, "pid", m.process.Pid(),
-			"signal", SignalName(sig), "error", err)
-	}
-}
-
-// reportUnkillable reports processes that survived SIGKILL, and their wait states.
-func (in *Instance) reportUnkillable(pids ...int) {
-	var text []string
-	for _, pid := range pids {
-		text = append(text, fmt.Sprintf("process %d survives SIGKILL: state %s",
-			pid, in.Env.Host.WaitsIn(pid).Text))
-	}
-	in.markUnkillable(strings.Join(text, "; "))
-}
-
-// markUnkillable records that the instance has an unkillable process. A shutdown does not wait for
-// it.
-func (in *Instance) markUnkillable(why string) {
-	in.clearUnkillable()
-	in.ownProblems().Unkillable = why
-	in.Env.Log.Error("program is unkillable", "instance", in.Name, "reason", why)
-	in.Node.Publish()
-	in.Env.Owner.Changed()
-	in.Env.Owner.UnkillableChanged(in, true)
-}
-
-func (in *Instance) clearUnkillable() {
-	if in.Unkillable != "" {
-		in.Unkillable = ""
-		in.Env.Owner.UnkillableChanged(in, false)
-		in.Node.Publish()
-	}
+// armKill arms KillTimeout.
+func (s *stopping) armKill() {
+	m := &s.run.main
+	s.killTimer.Stop() // of an earlier main process
+	s.killTimer = m.scope.After(host.KillPause, func() {
+		s.run.in.Apply(s.run.in.Machine.KillTimedOut())
+	})
 }

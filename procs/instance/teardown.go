@@ -122,7 +122,7 @@ func (t *teardown) track(round *loop.Scope, found []host.Member) {
 	t.living = map[int]string{}
 	if t.run.main.exitedEarly && len(found) > 0 {
 		t.run.main.exitedEarly = false
-		t.in.wentToBackground()
+		wentToBackground(t.in)
 	}
 	unwatched := false
 	for _, m := range found {
@@ -156,7 +156,7 @@ func (t *teardown) track(round *loop.Scope, found []host.Member) {
 	t.in.Env.Owner.Changed()
 	if t.killing {
 		if t.run.program.KillMode.KillsTree() {
-			t.in.killTree()
+			t.run.killTree()
 		}
 		for _, m := range found {
 			t.send(m, unix.SIGKILL)
@@ -164,7 +164,7 @@ func (t *teardown) track(round *loop.Scope, found []host.Member) {
 		for _, command := range t.living {
 			t.killed[command] = true
 		}
-		if t.in.Unkillable != "" { // other processes may have been reported
+		if t.in.unkillable != "" { // other processes may have been reported
 			round.After(host.KillPause, t.onKillTimeout)
 		}
 		return
@@ -195,7 +195,7 @@ func (t *teardown) kill() {
 	}
 	t.killing = true
 	if t.run.program.KillMode.KillsTree() {
-		t.in.killTree() // including processes that superd can't see
+		t.run.killTree() // including processes that superd can't see
 	}
 	if len(t.living) > 0 {
 		t.in.Env.Log.Warn("stop_timeout is over, killing leftover processes", "instance", t.in.Name, "processes", len(t.living))
@@ -212,7 +212,7 @@ func (t *teardown) onKillTimeout() {
 			return
 		}
 		if t.run.program.KillMode.KillsTree() {
-			t.in.killTree() // scans kill for KillPause only
+			t.run.killTree() // scans kill for KillPause only
 		}
 		t.scope.After(host.KillPause, t.onKillTimeout) // a scan is under way
 		return

@@ -5,29 +5,81 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"superd/procs/eventlog"
 	"superd/procs/fsm"
-	"superd/procs/host"
 )
 
-// Conditions returns what other instances mean for the machine now.
-func (in *Instance) Conditions() fsm.Conditions {
-	n := &in.Node
-	return fsm.Conditions{
-		AwaitsOthers: n.Waiting(), Lost: n.Lost(), HasDependents: n.HasDependents(),
-		DependentsDown: n.DependentsDown(), Ordered: n.Ordered(), Conflict: in.Membership.Conflict != nil,
+// perform performs one effect of a transition.
+func (in *Instance) perform(effect fsm.Effect) {
+	switch effect {
+	case fsm.Spawn:
+		beginRun(in)
+	case fsm.AwaitReady:
+		// The fork may have taken long, so the time-out begins now
+		in.run.awaitReady(in.Env.Loop.Now() + in.run.program.StartTimeout)
+	case fsm.StartMonitoring:
+		in.run.startMonitoring()
+	case fsm.CancelSpawn:
+		run := in.run
+		run.scope.Post(func() { run.spawn.cancel() })
+	case fsm.Teardown:
+		in.run.tearDown()
+	case fsm.SignalStop:
+		in.run.stop.begin()
+	case fsm.SignalAbort:
+		in.run.stop.send(unix.SIGABRT)
+	case fsm.SignalKill:
+		in.run.stop.kill()
+	case fsm.ArmStop:
+		in.run.stop.arm(in.run.program.StopTimeout)
+	case fsm.ArmKill:
+		in.run.stop.armKill()
+	case fsm.ReportUnkillable:
+		if in.run.main.endAwaited() {
+			in.run.stop.armKill()
+			return
+		}
+		in.reportUnkillable(in.run.main.process.Pid())
+	case fsm.EndRun:
+		in.run.end()
+	case fsm.ArmRestart:
+		armRestart(in, in.Machine.Delay())
+	case fsm.RearmRestart:
+		disarmRestart(in)
+		armRestart(in, in.since+in.Machine.Delay()-in.Env.Loop.Now())
+	case fsm.Disarm:
+		disarmRestart(in)
 	}
 }
 
-// MustEnd reports whether a current or coming run has to end.
-func (in *Instance) MustEnd() bool { return in.Machine.MustEnd(in.Conditions()) }
-
-// Apply performs the effects of a transition of the instance's machine, then notifies the
-// observers. No effect steps the machine: what it leads to is a transition of its own, later.
-func (in *Instance) Apply(t fsm.Transition) {
-	for _, effect := range t.Effects {
-		in.perform(effect)
+// Hurry ends the time-out of a stop, a teardown or a hook.
+func (in *Instance) Hurry() {
+	switch r := in.run; {
+	case in.Machine.State() == fsm.StopPending:
+		in.Apply(in.Machine.StopNow())
+	case in.Machine.State() == fsm.Stopping:
+		in.Apply(in.Machine.StopTimedOut())
+	case r != nil && r.teardown != nil:
+		r.teardown.kill()
+	case r != nil && r.hook != nil:
+		r.hook.kill()
 	}
-	in.Env.Owner.Transitioned(in, t.From, t.To)
+}
+
+// armRestart arms RestartDue after delay.
+func armRestart(in *Instance, delay time.Duration) {
+	in.restartTimer = in.Scope.After(max(delay, 0), func() {
+		in.restartTimer = nil
+		in.Apply(in.Machine.RestartDue(in.Conditions()))
+	})
+}
+
+// disarmRestart cancels RestartDue, if that is pending.
+func disarmRestart(in *Instance) {
+	if in.restartTimer != nil {
+		in.restartTimer.Stop()
+		in.restartTimer = nil
+	}
 }
 
 // EndStateParts ends the wait for readiness and the monitoring if the state is not theirs.
@@ -49,95 +101,33 @@ func (in *Instance) EndStateParts(state fsm.State) {
 func (in *Instance) RecordTransition(from, to fsm.State) {
 	in.Schedule.recordSkipped()
 	if to == fsm.Waiting {
-		in.Machine.SetWaitReason(in.waitReason())
+		in.Machine.SetWaitReason(waitReason(in))
 	}
 	if from.String() != to.String() || to == fsm.Spawning {
-		in.SinceAt = in.Env.Loop.Now()
+		in.since = in.Env.Loop.Now()
 	}
 	if from != to {
 		in.Env.Log.Debug("state changed", "instance", in.Name, "from", from.String(), "to", to.String(),
 			"reason", in.Machine.StateReason().String())
-		in.recordState(from)
+		recordState(in, from)
 	}
 	in.Save()
 }
 
-// StaysDown reports whether the instance ended by itself and is not restarted.
-func (in *Instance) StaysDown() bool {
-	state := in.Machine.State()
-	return state == fsm.Exited || state == fsm.Failed && !in.Machine.Retries()
-}
-
-// perform performs one effect of a transition.
-func (in *Instance) perform(effect fsm.Effect) {
-	switch effect {
-	case fsm.Spawn:
-		in.spawn()
-	case fsm.AwaitReady:
-		// The fork may have taken long, so the time-out begins now
-		in.run.awaitReady(in.Env.Loop.Now() + in.run.program.StartTimeout)
-	case fsm.StartMonitoring:
-		in.run.startMonitoring()
-	case fsm.CancelSpawn:
-		run := in.run
-		run.scope.Post(func() { run.spawn.cancel() })
-	case fsm.Teardown:
-		in.run.tearDown()
-	case fsm.SignalStop:
-		in.run.stop.begin()
-	case fsm.SignalAbort:
-		in.run.stop.send(unix.SIGABRT)
-	case fsm.SignalKill:
-		in.run.stop.kill()
-	case fsm.ArmStop:
-		in.run.stop.arm(in.run.program.StopTimeout)
-	case fsm.ArmKill:
-		in.run.stop.killTimer.Stop() // of an earlier main process
-		in.run.stop.killTimer = in.run.main.scope.After(host.KillPause, func() { in.Apply(in.Machine.KillTimedOut()) })
-	case fsm.ReportUnkillable:
-		if in.run.main.endAwaited() {
-			in.perform(fsm.ArmKill)
-			return
-		}
-		in.reportUnkillable(in.run.main.process.Pid())
-	case fsm.EndRun:
-		in.endRun()
-	case fsm.ArmRestart:
-		in.armRestart(in.Machine.Delay())
-	case fsm.RearmRestart:
-		in.disarmRestart()
-		in.armRestart(in.SinceAt + in.Machine.Delay() - in.Env.Loop.Now())
-	case fsm.Disarm:
-		in.disarmRestart()
+// recordState records a change of the shown state, and the SIGKILL of a stop.
+func recordState(in *Instance, from fsm.State) {
+	if to := in.Machine.State(); from.String() == to.String() && to != fsm.Killing {
+		return
 	}
-}
-
-// arm arms StopTimeout. A timeout that is negative, or a hurried shutdown, means at once.
-func (s *stopping) arm(timeout time.Duration) {
-	r := s.run
-	in := r.in
-	if timeout < 0 || in.Env.Owner.Phase().Hurry {
-		timeout = 0
+	e := eventlog.Event{Kind: eventlog.State, From: from.String(), State: in.Machine.State().String()}
+	if in.AwaitsSchedule() {
+		kind, text := in.shownReason()
+		e.Reason, e.ReasonKind = text, kind.String()
+	} else {
+		e = eventlog.WithReason(e, in.Machine.StateReason())
 	}
-	s.deadline = in.Env.Loop.Now() + timeout
-	if s.limit == 0 {
-		s.limit = in.Env.Loop.Now() + maxExtension*r.program.StopTimeout
-	}
-	s.timer = r.main.scope.After(timeout, func() { in.Apply(in.Machine.StopTimedOut()) })
-}
-
-// armRestart arms RestartDue after delay.
-func (in *Instance) armRestart(delay time.Duration) {
-	in.restartTimer = in.Scope.After(max(delay, 0), func() {
-		in.restartTimer = nil
-		in.Apply(in.Machine.RestartDue(in.Conditions()))
-	})
-}
-
-// disarmRestart cancels RestartDue, if that is pending.
-func (in *Instance) disarmRestart() {
 	if in.restartTimer != nil {
-		in.restartTimer.Stop()
-		in.restartTimer = nil
+		e.RestartIn = new(in.Machine.Delay().Seconds())
 	}
+	in.Record(e)
 }

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/pidfd"
 	"superd/procs/fsm"
 	"superd/procs/schedule"
 )
@@ -193,6 +194,17 @@ type Process struct {
 	Start  uint64 `json:"start,omitempty"`
 	Inode  uint64 `json:"inode,omitempty"`
 	FDName string `json:"fd_name,omitempty"` // name of its pidfd in the descriptor store
+}
+
+// NewProcess returns the record of a process. storedName is the name of its pidfd in the descriptor
+// store.
+func NewProcess(id pidfd.Identity, storedName string) *Process {
+	return &Process{Pid: id.Pid, Start: id.Start, Inode: id.Inode, FDName: storedName}
+}
+
+// Identity returns the identity of the process.
+func (p *Process) Identity() pidfd.Identity {
+	return pidfd.Identity{Pid: p.Pid, Start: p.Start, Inode: p.Inode}
 }
 
 // A Start is a start record: written just before the fork, and again with the process just after

@@ -34,7 +34,7 @@ var allowed = map[string]string{
 	"control": "config",
 	"doctor":  "internal/privilege pidfd procs/linux/cgroup",
 	"procs": `config internal/words logs loop loop/task pidfd procs/deps procs/eventlog procs/fdnames procs/fsm
-		procs/host procs/instance procs/probe procs/reaper procs/snapshot`,
+		procs/host procs/instance procs/probe procs/reaper procs/schedule procs/snapshot`,
 	"procs/instance": `config internal/words logs loop pidfd procs/deps procs/eventlog
 		procs/execprobe procs/fsm procs/host procs/notify procs/probe procs/schedule procs/snapshot`,
 	"procs/execprobe":     "config loop pidfd procs/host procs/probe",
@@ -58,7 +58,7 @@ var allowed = map[string]string{
 	"procs/reaper":          "loop pidfd procs/host",
 	"procs/rundir":          "internal/procfs internal/safepath internal/syscalls procs/eventlog procs/journal",
 	"procs/schedule":        "config loop",
-	"procs/snapshot":        "config internal/workers procs/fsm procs/journal procs/schedule",
+	"procs/snapshot":        "config internal/workers pidfd procs/fsm procs/journal procs/schedule",
 	"keeper":                "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
 	"keeper/fdstore":        "",
 	"config":                "config/document internal/passwd internal/privilege",

@@ -14,6 +14,8 @@ type Reaper struct {
 	k *Kernel
 	// Identities of the processes whose exits were acknowledged, in order
 	Acknowledged []pidfd.Identity
+	// Releases the stored pidfd of a child, by its name; may be nil
+	Release func(storedName string)
 }
 
 // NewReaper returns a reaper of the processes of k. It sets k.SIGCHLD.
@@ -23,13 +25,19 @@ func NewReaper(k *Kernel) *Reaper {
 	return r
 }
 
-// WatchExit calls reap when the process has ended, until scope is closed.
+// WatchExit calls reap when the process has ended, until scope is closed. The end of a process that
+// is not superd's child counts when its parent has reaped it.
 func (r *Reaper) WatchExit(
 	scope *loop.Scope, watch *loop.Watch, p host.Process, reap func(),
 ) (watching, watched bool) {
 	if p.FD() < 0 {
 		scope.Post(reap)
 		return false, true
+	}
+	if h, ok := p.(*Handle); ok && h.Process.Reparented {
+		_, ended := scope.OnReadableEdge(h.fd, reap)
+		_, reaped := scope.OnHangup(h.fd, reap)
+		return false, ended == nil && reaped == nil
 	}
 	if err := watch.OnReadable(scope, p.FD(), reap); err != nil {
 		scope.Every(host.UnwatchedPause, reap)
@@ -38,21 +46,27 @@ func (r *Reaper) WatchExit(
 	return true, true
 }
 
-// WatchChild is WatchExit; the end of scope closes the process.
+// WatchChild is WatchExit; the end of scope closes the process and releases its stored pidfd.
 func (r *Reaper) WatchChild(
-	scope *loop.Scope, p host.Process, _ string, reap func(),
+	scope *loop.Scope, p host.Process, storedName string, reap func(),
 ) (watched bool) {
-	scope.Defer(func() { p.Close() })
+	scope.Defer(func() {
+		p.Close()
+		if r.Release != nil {
+			r.Release(storedName)
+		}
+	})
 	_, watched = r.WatchExit(scope, new(loop.Watch), p, reap)
 	return watched
 }
 
-// WaitStatus returns the exit status of a process that has ended. It is unknown for a process that
-// is not superd's child.
+// WaitStatus returns the exit status of a process that has ended. That of a process that is not
+// superd's child is known if the kernel still has it.
 func (r *Reaper) WaitStatus(p host.Process) (exit pidfd.Exit, ended bool) {
 	exit, ended, err := p.Wait()
 	if err != nil {
-		return pidfd.Exit{}, p.Ended()
+		exit, known, err := p.ExitInfo()
+		return exit, known || err != nil
 	}
 	return exit, ended
 }

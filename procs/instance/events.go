@@ -1,9 +1,9 @@
 package instance
 
 import (
-	"strings"
 	"time"
 
+	"superd/internal/words"
 	"superd/pidfd"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
@@ -11,33 +11,6 @@ import (
 
 // outputLines is how many of the last lines of a failed run are recorded.
 const outputLines = 5
-
-// Record puts an event of the instance into the event log.
-func (in *Instance) Record(e eventlog.Event) {
-	e.Instance, e.Program = in.Name, in.Program.Name
-	if e.Run == "" && in.run != nil {
-		e.Run = in.run.invocationID
-	}
-	in.Env.Records.Record(e)
-}
-
-// recordState records a change of the shown state, and the SIGKILL of a stop.
-func (in *Instance) recordState(from fsm.State) {
-	if to := in.Machine.State(); from.String() == to.String() && to != fsm.Killing {
-		return
-	}
-	e := eventlog.Event{Kind: eventlog.State, From: from.String(), State: in.Machine.State().String()}
-	if in.AwaitsSchedule() {
-		kind, text := in.shownReason()
-		e.Reason, e.ReasonKind = text, kind.String()
-	} else {
-		e = Because(e, in.Machine.StateReason())
-	}
-	if in.restartTimer != nil {
-		e.RestartIn = new(in.Machine.Delay().Seconds())
-	}
-	in.Record(e)
-}
 
 func (m *mainProcess) recordStart() {
 	r := m.run
@@ -53,7 +26,7 @@ func (m *mainProcess) recordStart() {
 
 // recordNoStart records a start that failed, with the output of its hooks.
 func (r *run) recordNoStart(reason fsm.Reason) {
-	r.in.Record(Because(eventlog.Event{Kind: eventlog.NoStart}, reason))
+	r.in.Record(eventlog.WithReason(eventlog.Event{Kind: eventlog.NoStart}, reason))
 	if r.hadProcess {
 		r.in.Output.recordTail()
 	}
@@ -66,7 +39,7 @@ func (m *mainProcess) recordExit(pid int, exit pidfd.Exit, ran time.Duration) {
 	if !in.Env.Records.Events() {
 		return
 	}
-	e := Because(eventlog.Event{
+	e := eventlog.WithReason(eventlog.Event{
 		Kind: eventlog.Exit, Pid: pid, Exit: &eventlog.ExitStatus{Known: exit.Known},
 		Started: in.Env.WallAt(m.startedAt), Duration: new(ran.Seconds()),
 	}, exitOf(exit).Reason())
@@ -100,35 +73,24 @@ func (o *output) recordTail() {
 	}
 	e := eventlog.Event{At: in.Env.Loop.Wall(), Kind: eventlog.Output, Instance: in.Name, Program: in.Program.Name, Run: in.run.invocationID}
 	o.Collector.Tail(func(end []byte, cut bool) {
-		if e.Output = LastLines(string(end), cut, outputLines); e.Output != nil {
+		if e.Output = eventlog.LastLines(string(end), cut, outputLines); e.Output != nil {
 			in.Env.Records.RecordLater(e)
 		}
 	})
 }
 
-// LastLines returns the last n lines of text as valid UTF-8, without empty lines at the end. cut
-// reports that text may begin within a line: that line counts only if it is the only one.
-func LastLines(text string, cut bool, n int) []string {
-	text = strings.TrimRight(strings.ToValidUTF8(text, "\uFFFD"), "\r\n")
-	if text == "" {
-		return nil
+// logEnd logs the end of a run, or of its start, and what follows it.
+func (r *run) logEnd(message string, attrs ...any) {
+	in := r.in
+	attrs = append([]any{"instance", in.Name}, attrs...)
+	switch m := &in.Machine; {
+	case m.State() == fsm.Backoff:
+		in.Env.Log.Warn(message, append(attrs, "restart_in", words.Round(m.Delay()))...)
+	case m.Outcome() == fsm.RunEndedRetry:
+		in.Env.Log.Warn(message, attrs...)
+	case m.Outcome() == fsm.RunEndedFinal || m.Outcome() == fsm.RunEndedStartLimit:
+		in.Env.Log.Error(message, append(attrs, "reason", m.StateReason().String())...)
+	default:
+		in.Env.Log.Info(message, attrs...)
 	}
-	lines := strings.Split(text, "\n")
-	switch {
-	case cut && len(lines) == 1:
-		lines[0] = "…" + lines[0]
-	case cut:
-		lines = lines[1:]
-	}
-	lines = lines[max(0, len(lines)-n):]
-	for i, line := range lines {
-		lines[i] = strings.TrimSuffix(line, "\r")
-	}
-	return lines
-}
-
-// Because returns e with the reason r.
-func Because(e eventlog.Event, r fsm.Reason) eventlog.Event {
-	e.Reason, e.ReasonKind = r.String(), r.Kind.String()
-	return e
 }

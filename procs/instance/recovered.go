@@ -11,6 +11,105 @@ import (
 	"superd/procs/snapshot"
 )
 
+// A Recovered is what is known about an instance before it is resumed.
+type Recovered struct {
+	In             *Instance
+	Saved          snapshot.Merged
+	Recovered      *host.RecoveredProcess
+	RecordedBefore eventlog.Recorded
+	Leftovers      []host.Leftover // its processes of unknown runs
+	Incomplete     bool            // processes may live that the journal does not have
+	ProcessMissing bool            // no process was found for its start record
+	OutputGap      bool            // no process had the read end of one of its FIFOs for some time
+	notifyResumed  bool            // notifications of its main process are handled
+	FDRenamed      bool            // a stored descriptor has another name than in the record
+}
+
+// ClaimNotifyFDs claims the notify socket and the readiness pipe of the main process.
+func (a *Recovered) ClaimNotifyFDs() {
+	r, in, recovered := a.Saved.Run, a.In, a.Recovered
+	if r == nil || !in.Machine.State().Lives() && a.mainStart() == nil {
+		return // there is no main process
+	}
+	p := a.Saved.RunDefinition(in.Program)
+	if recovered.NotifySocket = in.Env.notifySocketOf(in.Name, p); recovered.NotifySocket != "" {
+		recovered.NotifyFD = in.Env.FDs.Claim(r.Notify)
+	}
+	if p.Ready != nil && p.Ready.FD != 0 && (in.Machine.State() == fsm.Starting || in.Machine.State() == fsm.Spawning) {
+		recovered.ReadyNumber, recovered.ReadyFD = p.Ready.FD, in.Env.FDs.Claim(r.Ready)
+	}
+}
+
+// RestoreOutput restores the counters of dropped output, and attaches the read ends of the FIFOs,
+// which are reopened, to the collector.
+func (a *Recovered) RestoreOutput() {
+	in, recovered, log := a.In, a.Recovered, a.In.Env.Log
+	_, fdNames := a.Saved.FIFOs()
+	if a.Saved.Run != nil {
+		program := a.Saved.RunDefinition(in.Program)
+		var unknownStart []logs.Stream
+		if r := a.Saved.Run; r.ReadyAt == 0 && awaitsLine(program) {
+			for which, from := range [...]string{logs.Stdout: r.PrintsFrom, logs.Stderr: r.StderrFrom} {
+				if from == "" {
+					unknownStart = append(unknownStart, logs.Stream(which))
+				}
+			}
+		}
+		in.Output.Collector.ResumeRun(a.Saved.Run.ID, unknownStart...)
+	}
+	if d := a.Saved.Dropped; d != nil {
+		in.Output.Collector.RestoreDrops(logs.Drops(*d))
+	}
+	for _, o := range recovered.Outputs {
+		if o.Err != nil {
+			in.ownProblems().noOutput = o.Err.Error()
+			if recovered.Found != nil {
+				log.Error("output not captured", "instance", in.Name, "error", o.Err)
+			}
+		}
+		if o.ReadFD < 0 {
+			continue
+		}
+		name := fdNames[o.Stream]
+		if o.Gap {
+			name, a.FDRenamed = in.Env.FDs.StoreFD(o.ReadFD, true), true
+		}
+		if o.Stream == LoggerInput {
+			in.Output.setInput(o.ReadFD, name)
+			continue
+		}
+		in.Output.fifoNames[o.Stream] = host.FDNameOf(name)
+		if err := in.Output.Collector.Attach(o.Stream, o.ReadFD); err != nil {
+			log.Error("output not captured", "instance", in.Name, "error", err)
+		}
+	}
+	if !a.OutputGap && a.Saved.Drain != "" {
+		in.Output.drain(a.Saved.Drain)
+	}
+}
+
+// RecordOutputLoss records output that may be lost, and reports whether any may be. That is so if
+// a process ended, or the output of an ended run was not written yet, while nothing had the read
+// end of its pipe open.
+func (a *Recovered) RecordOutputLoss() bool {
+	if !a.OutputGap {
+		return false
+	}
+	var runs []string
+	if (a.Saved.Process() != nil || a.Saved.Start != nil) && a.Recovered.Ended {
+		runs = append(runs, a.Saved.Run.ID)
+		a.In.ownProblems().exitNote = fsm.Reason{Kind: fsm.ReasonOutputLost}
+	}
+	if a.Saved.Drain != "" {
+		runs = append(runs, a.Saved.Drain)
+	}
+	for _, run := range runs {
+		a.In.Record(eventlog.WithReason(eventlog.Event{Kind: eventlog.Output, Run: run},
+			fsm.Reason{Kind: fsm.ReasonOutputLost}))
+	}
+	return len(runs) > 0
+}
+
 // Resume resumes an instance in its recorded state.
 func (a *Recovered) Resume() {
 	in := a.In
@@ -25,10 +124,10 @@ func (a *Recovered) Resume() {
 	case a.Saved.Run != nil:
 		a.resumeRun()
 	case a.Saved.Due != nil:
-		in.armRestart(*a.Saved.Due - in.Env.Loop.Now())
+		armRestart(in, *a.Saved.Due-in.Env.Loop.Now())
 	case in.Machine.State() == fsm.Backoff, in.Machine.Retries():
 		// No supervisor writes such a record
-		in.armRestart(0)
+		armRestart(in, 0)
 	}
 	if !a.notifyResumed {
 		a.releaseNotifyFDs()
@@ -37,7 +136,7 @@ func (a *Recovered) Resume() {
 
 func (a *Recovered) resumeRun() {
 	in, v := a.In, a.Saved.Run
-	r := in.restoreRun(a.Saved.Config, v)
+	r := restoreRun(in, a.Saved.Config, v)
 	r.recordedBefore = a.RecordedBefore
 	switch in.Machine.State() {
 	case fsm.Spawning:
@@ -59,7 +158,7 @@ func (a *Recovered) resumeRun() {
 // descriptor store.
 func (a *Recovered) process(saved *snapshot.Process) (p host.Process, id pidfd.Identity, storedName string) {
 	env := a.In.Env
-	id = RestoreIdentity(saved)
+	id = saved.Identity()
 	process := env.Reaper.Adopt(a.Recovered.Found, id)
 	switch {
 	case a.Recovered.Found == nil:
@@ -68,7 +167,7 @@ func (a *Recovered) process(saved *snapshot.Process) (p host.Process, id pidfd.I
 	case env.FDs.Has(saved.FDName):
 		return process, id, saved.FDName
 	}
-	a.FdRenamed = true
+	a.FDRenamed = true
 	return process, id, env.FDs.StoreProcess(process)
 }
 
@@ -76,6 +175,23 @@ func (a *Recovered) resumeMain(r *run, saved *snapshot.Process) {
 	process, id, storedName := a.process(saved)
 	r.main.setFirst(process, id, storedName)
 	a.resumeNotify(r)
+}
+
+// resumeNotify resumes the handling of a main process's notifications.
+func (a *Recovered) resumeNotify(r *run) {
+	a.notifyResumed = true
+	in, recovered, v := a.In, a.Recovered, a.Saved.Run
+	restore := func(fd int, name string) string {
+		if fd >= 0 && !in.Env.FDs.Has(name) {
+			a.FDRenamed = true
+			return in.Env.FDs.StoreFD(fd, false)
+		}
+		return name
+	}
+	r.restoreNotify(v, restore(recovered.NotifyFD, v.Notify), restore(recovered.ReadyFD, v.Ready))
+	r.releaseNotifyFDs()
+	r.listenForNotify(recovered.NotifyFD, recovered.ReadyFD)
+	r.restoreAnnouncements(v)
 }
 
 // releaseNotifyFDs closes and releases the notify socket and the readiness pipe if there is no main
@@ -90,37 +206,32 @@ func (a *Recovered) releaseNotifyFDs() {
 	}
 }
 
-// resumeNotify resumes the handling of a main process's notifications.
-func (a *Recovered) resumeNotify(r *run) {
-	a.notifyResumed = true
-	in, recovered, v := a.In, a.Recovered, a.Saved.Run
-	restore := func(fd int, name string) string {
-		if fd >= 0 && !in.Env.FDs.Has(name) {
-			a.FdRenamed = true
-			return in.Env.FDs.StoreFD(fd, false)
-		}
-		return name
-	}
-	r.restoreNotify(v, restore(recovered.NotifyFD, v.Notify), restore(recovered.ReadyFD, v.Ready))
-	r.releaseNotifyFDs()
-	r.listenForNotify(recovered.NotifyFD, recovered.ReadyFD)
-	r.restoreAnnouncements(v)
-}
-
 // resumeStop resumes the stop of a main process, with the same deadline.
 func (a *Recovered) resumeStop(r *run) {
 	in := a.In
 	switch in.Machine.State() {
 	case fsm.Stopping:
 		r.stop.arm(r.stop.deadline - in.Env.Loop.Now())
-		if in.IsLogger() && in.neverStartsAgain() {
+		if in.IsLogger() && r.isLast() {
 			in.Output.endInput()
 		}
 	case fsm.Killing:
 		if a.Recovered.Found != nil {
 			r.stop.kill()
 		}
-		in.perform(fsm.ArmKill)
+		r.stop.armKill()
+	}
+}
+
+// resumeReadiness continues the wait of a recovered run for its readiness, with the rest of its
+// time, or the monitoring of a ready one.
+func (a *Recovered) resumeReadiness(r *run) {
+	switch a.In.Machine.State() {
+	case fsm.Starting:
+		a.In.run.awaitReady(a.Saved.Run.StartDeadline)
+		r.readiness.allowOneCheck()
+	case fsm.Running:
+		a.In.run.startMonitoring()
 	}
 }
 
@@ -231,80 +342,6 @@ func (a *Recovered) resumeUnrecordedExit(r *run) {
 	in.Save()
 }
 
-// RestoreOutput restores the counters of dropped output, and attaches the read ends of the FIFOs,
-// which are reopened, to the collector.
-func (a *Recovered) RestoreOutput() {
-	in, recovered, log := a.In, a.Recovered, a.In.Env.Log
-	_, fdNames := a.Saved.FIFOs()
-	if a.Saved.Run != nil {
-		program := a.Saved.RunDefinition(in.Program)
-		var unknownStart []logs.Stream
-		if r := a.Saved.Run; r.ReadyAt == 0 && awaitsLine(program) {
-			for which, from := range [...]string{logs.Stdout: r.PrintsFrom, logs.Stderr: r.StderrFrom} {
-				if from == "" {
-					unknownStart = append(unknownStart, logs.Stream(which))
-				}
-			}
-		}
-		in.Output.Collector.ResumeRun(a.Saved.Run.ID, unknownStart...)
-	}
-	if d := a.Saved.Dropped; d != nil {
-		in.Output.Collector.RestoreDrops(logs.Drops(*d))
-	}
-	for _, o := range recovered.Outputs {
-		if o.Err != nil {
-			in.ownProblems().noOutput = o.Err.Error()
-			if recovered.Found != nil {
-				log.Error("output not captured", "instance", in.Name, "error", o.Err)
-			}
-		}
-		if o.ReadFD < 0 {
-			continue
-		}
-		name := fdNames[o.Stream]
-		if o.Gap {
-			name, a.FdRenamed = in.Env.FDs.StoreFD(o.ReadFD, true), true
-		}
-		if o.Stream == Input {
-			in.Output.setInput(o.ReadFD, name)
-			continue
-		}
-		in.Output.fifoNames[o.Stream] = host.FDNameOf(name)
-		if err := in.Output.Collector.Attach(o.Stream, o.ReadFD); err != nil {
-			log.Error("output not captured", "instance", in.Name, "error", err)
-		}
-	}
-	if !a.OutputGap && a.Saved.Drain != "" {
-		in.Output.drain(a.Saved.Drain)
-	}
-}
-
-// resumeReadiness continues the wait of a recovered run for its readiness, with the rest of its
-// time, or the monitoring of a ready one.
-func (a *Recovered) resumeReadiness(r *run) {
-	switch a.In.Machine.State() {
-	case fsm.Starting:
-		a.In.run.awaitReady(a.Saved.Run.StartDeadline)
-		r.readiness.allowOneCheck()
-	case fsm.Running:
-		a.In.run.startMonitoring()
-	}
-}
-
-// A recoveredInstance is what is known about an instance before it is resumed.
-type Recovered struct {
-	In             *Instance
-	Saved          snapshot.Merged
-	Recovered      *host.RecoveredProcess
-	RecordedBefore eventlog.Recorded
-	Leftovers      []host.Leftover // its processes of unknown runs
-	Incomplete     bool            // processes may live that the journal does not have
-	ProcessMissing bool            // no process was found for its start record
-	OutputGap      bool            // no process had the read end of one of its FIFOs for some time
-	notifyResumed  bool            // notifications of its main process are handled
-	FdRenamed      bool            // a stored descriptor has another name than in the record
-}
-
 // mainStart returns the start record of the main process; nil if there is none, or if the record of
 // the instance has the result of that start.
 func (a *Recovered) mainStart() *snapshot.Start {
@@ -312,43 +349,6 @@ func (a *Recovered) mainStart() *snapshot.Start {
 		return start
 	}
 	return nil
-}
-
-// ClaimNotifyFDs claims the notify socket and the readiness pipe of the main process.
-func (a *Recovered) ClaimNotifyFDs() {
-	r, in, recovered := a.Saved.Run, a.In, a.Recovered
-	if r == nil || !in.Machine.State().Lives() && a.mainStart() == nil {
-		return // there is no main process
-	}
-	p := a.Saved.RunDefinition(in.Program)
-	if recovered.NotifySocket = in.notifySocketPath(p); recovered.NotifySocket != "" {
-		recovered.NotifyFD = in.Env.FDs.Claim(r.Notify)
-	}
-	if p.Ready != nil && p.Ready.FD != 0 && (in.Machine.State() == fsm.Starting || in.Machine.State() == fsm.Spawning) {
-		recovered.ReadyNumber, recovered.ReadyFD = p.Ready.FD, in.Env.FDs.Claim(r.Ready)
-	}
-}
-
-// RecordOutputLoss records output that may be lost, and reports whether any may be. That is so if
-// a process ended, or the output of an ended run was not written yet, while nothing had the read
-// end of its pipe open.
-func (a *Recovered) RecordOutputLoss() bool {
-	if !a.OutputGap {
-		return false
-	}
-	var runs []string
-	if (a.Saved.Process() != nil || a.Saved.Start != nil) && a.Recovered.Ended {
-		runs = append(runs, a.Saved.Run.ID)
-		a.In.ownProblems().exitNote = fsm.Reason{Kind: fsm.ReasonOutputLost}
-	}
-	if a.Saved.Drain != "" {
-		runs = append(runs, a.Saved.Drain)
-	}
-	for _, run := range runs {
-		a.In.Record(Because(eventlog.Event{Kind: eventlog.Output, Run: run},
-			fsm.Reason{Kind: fsm.ReasonOutputLost}))
-	}
-	return len(runs) > 0
 }
 
 // unrecorded reports whether processes that the journal does not have may belong to the instance.

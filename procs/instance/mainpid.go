@@ -1,0 +1,73 @@
+package instance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"superd/pidfd"
+	"superd/procs/fsm"
+)
+
+// change makes another process of the tree the main process. The previous one becomes an
+// ordinary process of the tree, which superd reaps like an orphan.
+func (m *mainProcess) change(pid int) {
+	in := m.run.in
+	process, id, err := in.Env.Host.Open(in.Tree, pid)
+	own := m.process.Pid() == pid
+	if err != nil {
+		if errors.Is(err, pidfd.ErrGone) {
+			if own {
+				return
+			}
+			err = fmt.Errorf("process %d does not belong to the program", pid)
+		}
+		m.logChange(slog.LevelWarn, "main process not changed", "error", err)
+		return
+	}
+	// The main process may have ended and a new process may reuse its pid
+	if own && (id == m.id || m.id.Start == 0) {
+		process.Close()
+		return
+	}
+	m.logChange(slog.LevelInfo, "main process changed", "from", m.process.Pid(), "to", pid)
+	if m.group == 0 {
+		m.group = int32(m.process.Pid()) // of the first main process
+	}
+	in.Env.Reaper.DropChild(m.process)
+	m.pidfdScope.Close()
+	in.Env.Reaper.Schedule() // reaps it if it has ended
+	adopted := in.Env.Reaper.Adopt(process, id)
+	m.set(adopted, id, in.Env.FDs.StoreProcess(adopted))
+	m.signalNewMain()
+	in.Env.Owner.Changed()
+}
+
+// logChange logs the result of MAINPID=, within the program's limit.
+func (m *mainProcess) logChange(level slog.Level, message string, attrs ...any) {
+	in := m.run.in
+	suppressed, ok := in.ownProblems().mainPidLog.allow(in.Env.Loop.Now())
+	if !ok {
+		return
+	}
+	if suppressed > 0 {
+		attrs = append(attrs, "not_logged_before", suppressed)
+	}
+	attrs = append([]any{"instance", in.Name}, attrs...)
+	in.Env.Log.Log(context.Background(), level, message, attrs...)
+}
+
+// signalNewMain sends the new main process the stop signal or SIGKILL that the previous one got.
+// The stop signal may reach it twice, once through its group.
+func (m *mainProcess) signalNewMain() {
+	stop := &m.run.stop
+	switch in := m.run.in; in.Machine.State() {
+	case fsm.Stopping:
+		stop.begin()
+	case fsm.Killing:
+		in.clearUnkillable()
+		stop.kill()
+		stop.armKill()
+	}
+}

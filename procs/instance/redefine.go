@@ -1,0 +1,89 @@
+package instance
+
+import (
+	"reflect"
+	"time"
+
+	"superd/config"
+	"superd/loop"
+	"superd/procs/fsm"
+)
+
+// RestartsFor reports whether the instance has to be restarted for a change of its program.
+func (in *Instance) RestartsFor(c *config.Change) bool {
+	if in.run == nil {
+		return c.Restarts()
+	}
+	diff := config.CompareProgram(in.run.program, c.Program)
+	return diff.Restarts()
+}
+
+// Redefined applies the definition that the instance has got in place of before. restarts reports
+// whether it has to be restarted.
+func (in *Instance) Redefined(before *config.Program, restarts bool) {
+	in.Machine.Redefine(in.Program, restarts)
+	defer in.Save()
+	defer in.UpdateSchedule()
+	if in.run != nil && !restarts {
+		in.run.change(in.Program)
+	}
+	in.Output.setOptions()
+	if in.Quarantined() {
+		return
+	}
+	change := fsm.Change{Before: before, Restarts: restarts, Exit: in.LastExit.exit()}
+	if t, ok := in.Machine.Reevaluate(change, in.Conditions(), in.Env.RNG); ok {
+		in.Apply(t)
+	}
+}
+
+// change gives the current run a definition that needs no restart. It moves the run's deadlines
+// by the difference of the time-outs.
+func (r *run) change(program *config.Program) {
+	in := r.in
+	shift := func(t *loop.Timer, by time.Duration) {
+		if t.Active() && by != 0 {
+			t.Reset(t.Due() + by - in.Env.Loop.Now())
+		}
+	}
+	start, stop := program.StartTimeout-r.program.StartTimeout, program.StopTimeout-r.program.StopTimeout
+	if h := r.hook; h != nil { // hooks are identified by their index, so the lists must not change
+		h.timeout += start
+		if h.timer.Active() {
+			h.due += start
+			shift(h.timer, start)
+		}
+		own := program.Clone()
+		own.PreStart, own.PostStop = r.program.PreStart, r.program.PostStop
+		program = own
+	}
+	// A newline on a descriptor is awaited without an interval, and only once.
+	ready := !reflect.DeepEqual(r.program.Ready, program.Ready) && (program.Ready == nil || program.Ready.FD == 0)
+	health := !reflect.DeepEqual(r.program.Health, program.Health)
+	if r.program = program; r.hook == nil { // else the definition is no configuration's
+		r.config = in.Env.Config.Number()
+	}
+	if !r.spawn.awaitsKill {
+		shift(r.spawn.timer, start)
+	}
+	if w := r.readiness; w != nil {
+		r.startDeadline += start
+		shift(w.due, start)
+	}
+	shift(r.reloadTimer, start)
+	shift(r.ownStopTimer, stop)
+	switch {
+	case ready && r.readiness != nil:
+		r.awaitReady(r.startDeadline)
+	case health && in.Machine.State() == fsm.Running:
+		r.startMonitoring()
+	}
+	if r.stop.timer.Active() {
+		r.stop.deadline += stop
+		shift(r.stop.timer, stop)
+	}
+	if t := r.teardown; t != nil && t.due.Active() {
+		r.teardownDeadline += stop
+		shift(t.due, stop)
+	}
+}
