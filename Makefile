@@ -6,7 +6,7 @@ TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: help sim backrefs fuzz build run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-limits test-daemons test-containers bench bench-loop bench-quick clean
+.PHONY: help sim backrefs lives fuzz build run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-limits test-daemons test-containers bench bench-loop bench-quick clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -135,6 +135,9 @@ sim: ## simulate N=1000000 histories from seed FROM=1; count violations by kind
 PACKAGES ?= ./...
 backrefs: ## print how many uses between files run back (PACKAGES="./procs ./logs")
 	@go -C tools run ./backrefs $(PACKAGES)
+
+lives: ## print through how many files an exit, a reload and others go
+	@go -C tools run ./lives
 
 clean: ## remove what was built, and the output of the example
 	rm -rf superd examples/random/log examples/random/run
