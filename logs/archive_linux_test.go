@@ -9,9 +9,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"superd/logs/logstest"
+	"superd/logs/segment"
 )
 
 // fillFiles logs text that is rotated often, and returns it.
@@ -39,14 +41,12 @@ func (p *program) all() string {
 func (r *rig) archived() {
 	r.Helper()
 	r.poll("rotated files to be taken care of", func() bool {
-		r.store.archive.mu.Lock()
-		defer r.store.archive.mu.Unlock()
-		return !r.store.archive.working
+		return r.store.archive.Idle()
 	})
 }
 
 func TestCompression(t *testing.T) {
-	for _, c := range []Compression{Gzip, Zstd} {
+	for _, c := range []segment.Compression{segment.Gzip, segment.Zstd} {
 		t.Run(string(c), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "web.log")
 			r := newRig(t)
@@ -54,27 +54,27 @@ func TestCompression(t *testing.T) {
 			p := r.program(o)
 			want := fillFiles(p, 2000)
 			r.archived()
-			contents, names := files(t, path)
-			equal(t, "files joined", strings.Join(contents, ""), want)
+			contents, names := logstest.Files(t, path)
+			logstest.Equal(t, "files joined", strings.Join(contents, ""), want)
 			for _, name := range names[:len(names)-1] {
-				if !strings.HasSuffix(name, c.suffix()) {
+				if !strings.HasSuffix(name, c.Suffix()) {
 					t.Errorf("%s is not compressed", name)
 				}
 			}
-			equal(t, "what is shown", p.all(), want)
+			logstest.Equal(t, "what is shown", p.all(), want)
 			r.do(p.scope.Close)
 			r.waitForStore()
 
 			q := r.program(o) // a successor
-			equal(t, "what is shown by one who finds the files", q.all(), want)
-			if n := len(r.store.paths.segments); n != 1 {
+			logstest.Equal(t, "what is shown by one who finds the files", q.all(), want)
+			if n := len(r.store.archive.Logs()); n != 1 {
 				t.Errorf("the archive knows %d files, want that of the one program that is left", n)
 			}
 			var last bytes.Buffer
 			if err := q.Follow(t.Context(), 300, false, &last); err != nil {
 				t.Fatal(err)
 			}
-			equal(t, "the last lines", last.String(), strings.Join(strings.SplitAfter(want, "\n")[1700:], ""))
+			logstest.Equal(t, "the last lines", last.String(), strings.Join(strings.SplitAfter(want, "\n")[1700:], ""))
 		})
 	}
 }
@@ -83,7 +83,7 @@ func TestCompression(t *testing.T) {
 // store.
 func TestArchiveKeepsItsThread(t *testing.T) {
 	r := newRig(t)
-	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: 20, Keep: 1000, Compression: Gzip})
+	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: 20, Keep: 1000, Compression: segment.Gzip})
 	fillFiles(p, 10)
 	r.archived()
 	before := lowPriorityThreads(t)
@@ -129,7 +129,7 @@ func lowPriorityThreads(t *testing.T) (ids []string) {
 func TestNoSpaceToUnpack(t *testing.T) {
 	r := newRig(t)
 	path := filepath.Join(t.TempDir(), "web.log")
-	o := Options{Path: path, MaxSize: 20, Keep: 1000, Compression: Gzip}
+	o := Options{Path: path, MaxSize: 20, Keep: 1000, Compression: segment.Gzip}
 	p := r.program(o)
 	for i := range 3 {
 		p.log(fmt.Sprintf("line %d\n", i)) // two in a segment
@@ -158,39 +158,22 @@ func TestNoSpaceToUnpack(t *testing.T) {
 	}
 }
 
-// TestUnpackedSize: the size recorded in a compressed segment bounds what is unpacked of it.
-func TestUnpackedSize(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "web.log.gz")
-	var packed bytes.Buffer
-	if err := Gzip.compress(&packed, strings.NewReader("a line\n"), 7); err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, name, packed.String())
-	if got := unpacked(t, name); got != "a line\n" {
-		t.Errorf("unpacked: %q", got)
-	}
-	_, err := segment{location: location{path: name}, name: name, compression: Gzip, end: 6}.open(0)
-	if want := "unpack " + name + ": its content has more than the expected 6 bytes"; err == nil || err.Error() != want {
-		t.Errorf("open() = %v, want %s", err, want)
-	}
-}
-
 // TestKilledDuringCompression: files of a predecessor that was killed while it compressed are
 // removed or completed.
 func TestKilledDuringCompression(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
-	plain, packed := stamp(1).name(path), stamp(2).name(path)
-	writeFile(t, plain, "one\n")
-	writeFile(t, plain+".gz", "not in whole")
-	writeFile(t, packed+".zst.tmp", "not in whole")
-	writeFile(t, path+".notes.tmp", "somebody else's")
-	writeFile(t, packed, "two\n")
+	plain, packed := segment.Stamp(1).Name(path), segment.Stamp(2).Name(path)
+	logstest.WriteFile(t, plain, "one\n")
+	logstest.WriteFile(t, plain+".gz", "not in whole")
+	logstest.WriteFile(t, packed+".zst.tmp", "not in whole")
+	logstest.WriteFile(t, path+".notes.tmp", "somebody else's")
+	logstest.WriteFile(t, packed, "two\n")
 	r := newRig(t)
-	p := r.program(Options{Path: path, MaxSize: 10, Keep: 10, Compression: Zstd})
+	p := r.program(Options{Path: path, MaxSize: 10, Keep: 10, Compression: segment.Zstd})
 	p.log("three\n")
 	p.log("four, which is more\n")
 	r.archived()
-	equal(t, "what is shown", p.all(), "one\ntwo\nthree\nfour, which is more\n")
+	logstest.Equal(t, "what is shown", p.all(), "one\ntwo\nthree\nfour, which is more\n")
 	remaining, err := filepath.Glob(path + ".*")
 	if err != nil || len(remaining) != 4 {
 		t.Errorf("files = %v (%v), want three rotated ones and the notes", remaining, err)
@@ -206,7 +189,7 @@ func TestMaxTotal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	p := newRig(t).program(Options{Path: path, MaxSize: 1000, Keep: 1000, MaxTotal: 5000})
 	want := fillFiles(p, 1000)
-	contents, _ := files(t, path)
+	contents, _ := logstest.Files(t, path)
 	remaining := strings.Join(contents, "")
 	if len(remaining) > 5000 || len(remaining) < 3500 || !strings.HasSuffix(want, remaining) {
 		t.Errorf("%d bytes remain in %d files, want the newest of 5000 at most", len(remaining), len(contents))
@@ -239,45 +222,7 @@ func TestMaxTotalOfAll(t *testing.T) {
 	if total > 20_000 || total < 15_000 {
 		t.Errorf("%d bytes are there, want 20,000 at most and little less", total)
 	}
-	if _, names := files(t, quiet.Path()); len(names) != 1 {
+	if _, names := logstest.Files(t, quiet.Path()); len(names) != 1 {
 		t.Errorf("of who has been quiet for long %v is there, want the newest file only", names)
-	}
-}
-
-func TestMaxAge(t *testing.T) {
-	for _, format := range []Format{Raw, Text} {
-		t.Run(string(format), func(t *testing.T) {
-			f := newTestFile(t, Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: format, MaxAge: time.Hour, Keep: 10})
-			clock := time.Now()
-			f.now = func() time.Time { return clock }
-			add := f.mustAppend
-			if format != Raw {
-				add = func(t *testing.T, text string) {
-					if _, err := f.append([]byte(text)); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			add(t, "one\n")
-			clock = clock.Add(59 * time.Minute)
-			add(t, "two\n")
-			f.close() // superd ends; its successor finds the file
-			clock = clock.Add(2 * time.Minute)
-			add(t, "three\n")
-			if format == Raw {
-				clock = clock.Add(2 * time.Hour)
-				add(t, "fo")
-				clock = clock.Add(2 * time.Hour)
-				add(t, "ur\nfive\n")
-			}
-			want := []string{"one\ntwo\n", "three\n"}
-			if format == Raw {
-				want = []string{"one\ntwo\n", "three\n", "four\n", "five\n"}
-			}
-			contents, _ := files(t, f.Path)
-			if fmt.Sprint(contents) != fmt.Sprint(want) {
-				t.Errorf("files = %q, want %q", contents, want)
-			}
-		})
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"superd/logs/frame"
+	"superd/logs/logstest"
+	"superd/logs/segment"
 	"superd/loop"
 )
 
@@ -47,7 +50,7 @@ func (p *program) expectLine(found <-chan string, want string) {
 }
 
 func TestAwaitLine(t *testing.T) {
-	huge := strings.Repeat("x", maxAwaited)
+	huge := strings.Repeat("x", 16<<10)
 	tests := []struct {
 		name, pattern, before, after, want string // written before and after the call
 	}{
@@ -57,14 +60,14 @@ func TestAwaitLine(t *testing.T) {
 		{"the first of several", "ready", "", "ready 1\nready 2\n", "ready 1"},
 		{"a carriage return", "ready$", "", "ready\r\n", "ready"},
 		{"after a huge line", "^ready", huge + huge, "ready\nready\n", "ready"},
-		{"the beginning of a huge line", "^y", "", "y" + huge + huge + "\n", "y" + huge[:maxLineBytes-1]},
+		{"the beginning of a huge line", "^y", "", "y" + huge + huge + "\n", "y" + huge[:frame.MaxShown-1]},
 		{"not the end of a huge line", "z|ready", "", huge + "z\nready\n", "ready"},
 		{"an empty line", "^$", "", "x\n\n", ""},
 		{"bytes that are no text", `\x00`, "", "\xff\x00\n", "\xff\x00"},
 	}
-	for _, format := range []Format{Raw, Text, JSON} {
+	for _, format := range []frame.Format{frame.Raw, frame.Text, frame.JSON} {
 		for _, tt := range tests {
-			if format == JSON && strings.Contains(tt.after, "\xff") {
+			if format == frame.JSON && strings.Contains(tt.after, "\xff") {
 				continue // JSON holds valid text
 			}
 			t.Run(fmt.Sprint(format, " ", tt.name), func(t *testing.T) {
@@ -72,7 +75,7 @@ func TestAwaitLine(t *testing.T) {
 				p := newRig(t).program(Options{Path: path, Format: format})
 				p.beginRun("1")
 				p.print(tt.before)
-				if format == Raw {
+				if format == frame.Raw {
 					p.rig.await(p.drained(), "output to be written")
 				}
 				found := p.awaitLine(p.child(), tt.pattern)
@@ -86,7 +89,7 @@ func TestAwaitLine(t *testing.T) {
 // TestAwaitLineOfThisRun: lines of another writer, a predecessor or an earlier run do not match.
 func TestAwaitLineOfThisRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
-	writeFile(t, path, "ready 0\n")
+	logstest.WriteFile(t, path, "ready 0\n")
 	p := newRig(t).program(Options{Path: path})
 	p.beginRun("1")
 	found := p.awaitLine(p.child(), "ready")
@@ -106,7 +109,7 @@ func TestAwaitLineOfThisRun(t *testing.T) {
 // TestAwaitLineAdopted: without BeginRun, as in a run that a predecessor has begun, lines match.
 func TestAwaitLineAdopted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
-	writeFile(t, path, "ready 0\n")
+	logstest.WriteFile(t, path, "ready 0\n")
 	p := newRig(t).program(Options{Path: path})
 	found := p.awaitLine(p.child(), "ready")
 	p.print("ready 1\n")
@@ -116,8 +119,8 @@ func TestAwaitLineAdopted(t *testing.T) {
 // TestAwaitLineFromRunStart: a line that a predecessor wrote to the log and did not read matches,
 // however often the file was rotated since. No line of the run before matches.
 func TestAwaitLineFromRunStart(t *testing.T) {
-	for _, format := range []Format{Raw, Text, JSON} {
-		for _, rotated := range []Compression{"none", "", Gzip, Zstd} {
+	for _, format := range []frame.Format{frame.Raw, frame.Text, frame.JSON} {
+		for _, rotated := range []segment.Compression{"none", "", segment.Gzip, segment.Zstd} {
 			t.Run(fmt.Sprint(format, " rotated ", rotated), func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "web.log")
 				o := Options{Path: path, Format: format, Keep: 100}
@@ -125,7 +128,7 @@ func TestAwaitLineFromRunStart(t *testing.T) {
 					o.MaxSize, o.Compression = 40, rotated
 				}
 				r := newRig(t)
-				begins := make(chan Cursor, 10)
+				begins := make(chan segment.Cursor, 10)
 				r.store.BeforeFirstOutput(func(at RunStart, saved func()) {
 					if data, _ := os.ReadFile(path); at.Run == "2" && bytes.Contains(data, []byte("ready 2")) {
 						t.Error("the start is reported when the line is in the log already")
@@ -134,7 +137,7 @@ func TestAwaitLineFromRunStart(t *testing.T) {
 					saved()
 				})
 				p := r.program(o)
-				run := func(id string) Cursor {
+				run := func(id string) segment.Cursor {
 					r.do(func() { p.BeginRun(id, true) })
 					r.await(p.drained(), "the beginning of the run to be known")
 					lines := fmt.Sprintf("starting %s\nready %s\n", id, id)
@@ -158,7 +161,7 @@ func TestAwaitLineFromRunStart(t *testing.T) {
 				next := newRig(t)
 				q := next.program(o)
 				next.do(func() { q.ResumeRun("2") })
-				expect := func(from *Cursor, pattern, want string) {
+				expect := func(from *segment.Cursor, pattern, want string) {
 					found := make(chan string, 1)
 					next.do(func() {
 						q.AwaitLine(q.scope.Child(), Stdout, regexp.MustCompile(pattern), from, func(line string, err error) { found <- fmt.Sprint(line, err) })
@@ -176,12 +179,12 @@ func TestRunStartIsSavedFirst(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		t.Run(fmt.Sprint("drop ", drop), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "web.log")
-			writeFile(t, path, "before\n")
+			logstest.WriteFile(t, path, "before\n")
 			r := newRig(t)
 			r.store.stallTimeout = testTimeout
 			calls := make(chan func(), 10)
 			r.store.BeforeFirstOutput(func(at RunStart, saved func()) {
-				if at.Run != "1" || at.At.offset != int64(len("before\n")) {
+				if at.Run != "1" || at.At.Offset != int64(len("before\n")) {
 					t.Errorf("run %q begins at %v", at.Run, at.At)
 				}
 				calls <- saved
@@ -195,13 +198,13 @@ func TestRunStartIsSavedFirst(t *testing.T) {
 			case <-time.After(testTimeout):
 				t.Fatal("no start is reported")
 			}
-			if text := readFile(t, path); text != "before\n" {
+			if text := logstest.ReadFile(t, path); text != "before\n" {
 				t.Errorf("the file has %q before the start is saved", text)
 			}
 			saved()
 			saved() // may come late, and twice
 			r.await(p.drained(), "output to be written")
-			equal(t, "file", readFile(t, path), "before\nready\n")
+			logstest.Equal(t, "file", logstest.ReadFile(t, path), "before\nready\n")
 		})
 	}
 }
@@ -217,7 +220,7 @@ func TestRunStartIsNotSaved(t *testing.T) {
 	r.do(func() { p.BeginRun("1", true) })
 	p.log("ready\n")
 	<-called
-	equal(t, "file", readFile(t, path), "ready\n")
+	logstest.Equal(t, "file", logstest.ReadFile(t, path), "ready\n")
 }
 
 // TestRunStartWhileClosing: a wait for the save does not delay the close of a collector.
@@ -256,9 +259,9 @@ func TestAwaitLineEnds(t *testing.T) {
 	scope := p.child()
 	found := p.awaitLine(scope, "ready")
 	watchers := func() int {
-		p.Collector.mu.Lock()
-		defer p.Collector.mu.Unlock()
-		return len(p.watchers)
+		p.Collector.shared.Lock()
+		defer p.Collector.shared.Unlock()
+		return len(p.shared.watchers)
 	}
 	p.rig.poll("the follower", func() bool { return watchers() == 1 })
 	p.rig.do(scope.Close)
@@ -279,7 +282,7 @@ func TestAwaitLineEnds(t *testing.T) {
 func TestAwaitLineUnreadable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	p := newRig(t).program(Options{Path: filepath.Join(path, "web.log")})
-	writeFile(t, path, "not a directory")
+	logstest.WriteFile(t, path, "not a directory")
 	p.beginRun("1")
 	failed, found := make(chan struct{}, 1), make(chan struct{})
 	var first error
@@ -315,8 +318,8 @@ func TestAwaitLineUnreadable(t *testing.T) {
 func TestLineOfEitherFile(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Path: filepath.Join(dir, "web.log"), StderrPath: filepath.Join(dir, "web.err.log"), Split: true}
-	writeFile(t, o.Path, "ready of an earlier one\n")
-	writeFile(t, o.StderrPath, "ready of an earlier one\n")
+	logstest.WriteFile(t, o.Path, "ready of an earlier one\n")
+	logstest.WriteFile(t, o.StderrPath, "ready of an earlier one\n")
 	r := newRig(t)
 	begins := make(chan RunStart, streams)
 	r.store.BeforeFirstOutput(func(at RunStart, saved func()) { begins <- at; saved() })

@@ -12,6 +12,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"superd/internal/syscalls"
+	"superd/logs/follow"
+	"superd/logs/frame"
+	"superd/logs/logstest"
+	"superd/logs/pipe"
 	"superd/loop"
 )
 
@@ -67,7 +72,7 @@ func (m *measured) add(b *testing.B, f func()) {
 // in each format. It counts output bytes, not record bytes, by the clock and by superd's processor
 // time without the writer's, which depends less on other load.
 func BenchmarkFormats(b *testing.B) {
-	for _, format := range []Format{Raw, Text, JSON} {
+	for _, format := range []frame.Format{frame.Raw, frame.Text, frame.JSON} {
 		b.Run(string(format), func(b *testing.B) {
 			blocks := (512 << 20) / len(lines100)
 			size := blocks * len(lines100)
@@ -85,16 +90,17 @@ func BenchmarkFormats(b *testing.B) {
 
 // BenchmarkRecords measures the making of records of 100-byte lines, without any pipe or file.
 func BenchmarkRecords(b *testing.B) {
-	for _, format := range []Format{Text, JSON} {
+	for _, format := range []frame.Format{frame.Text, frame.JSON} {
 		b.Run(string(format), func(b *testing.B) {
-			text, made := lines100[:chunkBytes], make([]byte, recordBytes)
+			text, made := lines100[:pipe.ChunkBytes], make([]byte, frame.BufferBytes)
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
-			var r recorder
+			var r frame.Recorder
 			for b.Loop() {
-				r.reset(new(Options{Program: "web", Format: format}.setting()), "web", "0123456789abcdef0123456789abcdef", stdout, time.Now())
+				h := frame.Header{Format: format, Program: "web", Instance: "web", Run: "0123456789abcdef0123456789abcdef"}
+				r.Reset(h, frame.Stdout, time.Now())
 				for used := 0; used < len(text)-100; {
-					_, n := r.append(made[:0], text[used:], awaitMore)
+					_, n := r.Append(made[:0], text[used:], frame.AwaitMore)
 					used += n
 				}
 			}
@@ -148,8 +154,8 @@ func spliceAll(b *testing.B, n, blocks int) {
 	defer os.RemoveAll(dir)
 	var all sync.WaitGroup
 	for i := range n {
-		var pipe [2]int // not os.Pipe: its ends wait in Go's poller, unlike a program's
-		if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		var ends [2]int // not os.Pipe: its ends wait in Go's poller, unlike a program's
+		if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
 			b.Fatal(err)
 		}
 		file, err := os.Create(filepath.Join(dir, fmt.Sprintf("%d.log", i)))
@@ -157,14 +163,14 @@ func spliceAll(b *testing.B, n, blocks int) {
 			b.Fatal(err)
 		}
 		all.Go(func() {
-			writeBlocks(pipe[1], blocks)
-			closeFD(pipe[1])
+			writeBlocks(ends[1], blocks)
+			syscalls.Close(ends[1])
 		})
 		all.Go(func() {
 			defer file.Close()
-			defer closeFD(pipe[0])
+			defer syscalls.Close(ends[0])
 			for {
-				if n, err := unix.Splice(pipe[0], nil, int(file.Fd()), nil, chunkBytes, 0); n == 0 || err != nil && err != unix.EINTR {
+				if n, err := unix.Splice(ends[0], nil, int(file.Fd()), nil, pipe.ChunkBytes, 0); n == 0 || err != nil && err != unix.EINTR {
 					return
 				}
 			}
@@ -253,7 +259,7 @@ func (r *rig) quietMemory(dir string, n int, readLines bool) float64 {
 	reads, options := make([]int, n), make([]Options, n)
 	for i := range n {
 		var err error
-		if reads[i], err = MakeFIFO(filepath.Join(dir, "fifo"), os.Geteuid(), os.Getegid()); err != nil {
+		if reads[i], err = pipe.MakeFIFO(filepath.Join(dir, "fifo"), os.Geteuid(), os.Getegid()); err != nil {
 			r.Fatal(err)
 		}
 		options[i] = Options{Path: filepath.Join(dir, fmt.Sprintf("%d.log", i)), MaxSize: 20e6, Keep: 10}
@@ -271,7 +277,7 @@ func (r *rig) quietMemory(dir string, n int, readLines bool) float64 {
 		}
 	})
 	for i, c := range collectors {
-		fd, err := OpenWriter(reads[i])
+		fd, err := pipe.OpenWriter(reads[i])
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -280,10 +286,10 @@ func (r *rig) quietMemory(dir string, n int, readLines bool) float64 {
 		}
 		p := &program{rig: r, Collector: c}
 		r.await(p.drained(), "a line")
-		closeFD(fd)
+		syscalls.Close(fd)
 	}
 	if readLines {
-		for i, line := range LastLines(collectors, testTimeout) {
+		for i, line := range follow.LastLines(logsOf(collectors), testTimeout) {
 			if len(line) != 99 {
 				r.Fatalf("last line of %d has %d bytes", i, len(line))
 			}
@@ -307,22 +313,31 @@ func BenchmarkLastLines(b *testing.B) {
 	r.do(func() {
 		for i := range collectors {
 			path := filepath.Join(dir, fmt.Sprintf("%d.log", i))
-			writeFile(b, path, string(lines100[:10_000]))
+			logstest.WriteFile(b, path, string(lines100[:10_000]))
 			collectors[i] = r.store.NewCollector(r.loop.Root(), "web", Options{Path: path})
 		}
 	})
+	logs := logsOf(collectors)
 	for _, written := range []bool{true, false} {
 		b.Run(fmt.Sprintf("written=%v", written), func(b *testing.B) {
 			for b.Loop() {
-				for _, c := range collectors {
+				for _, l := range logs {
 					if written {
-						r.store.lines.forget(c)
+						r.store.readers.Forget(l)
 					}
 				}
-				LastLines(collectors, testTimeout)
+				follow.LastLines(logs, testTimeout)
 			}
 		})
 	}
+}
+
+// logsOf returns the logs of standard output.
+func logsOf(collectors []*Collector) (logs []follow.Log) {
+	for _, c := range collectors {
+		logs = append(logs, c.Log(Stdout))
+	}
+	return logs
 }
 
 func heapInUse() uint64 {

@@ -15,6 +15,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"superd/internal/syscalls"
+	"superd/logs/frame"
+	"superd/logs/logstest"
+	"superd/logs/pipe"
+	"superd/logs/segment"
 	"superd/loop"
 )
 
@@ -28,7 +33,7 @@ func TestOutputIsByteExact(t *testing.T) {
 		text = fmt.Appendf(text, "\x1b[31m\x00\xff%c%s", rng.IntN(256), "\n"[:rng.IntN(2)])
 	}
 	p.log(string(text))
-	equal(t, "files joined", joined(t, path), string(text))
+	logstest.Equal(t, "files joined", logstest.Joined(t, path), string(text))
 	info, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
@@ -61,12 +66,12 @@ func TestAttachWritesWhatIsThere(t *testing.T) {
 		}
 	})
 	r.await(wrote, "what was in the FIFO")
-	equal(t, "log", readFile(t, path), "early\n")
+	logstest.Equal(t, "log", logstest.ReadFile(t, path), "early\n")
 	if got := p.lastLine(); got != "early" {
 		t.Errorf("lastLine() = %q, want early", got)
 	}
 	r.do(func() {
-		other, err := MakeFIFO(filepath.Join(t.TempDir(), "other"), os.Geteuid(), os.Getegid())
+		other, err := pipe.MakeFIFO(filepath.Join(t.TempDir(), "other"), os.Geteuid(), os.Getegid())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +107,7 @@ func TestEndRunShowsThePartialLine(t *testing.T) {
 	if got := p.lastLine(); got != "three" {
 		t.Errorf("lastLine() of the next run = %q, want three", got)
 	}
-	equal(t, "log", readFile(t, path), "one\ntwo, and morethree\n")
+	logstest.Equal(t, "log", logstest.ReadFile(t, path), "one\ntwo, and morethree\n")
 }
 
 // TestWritersComeAndGo: a program closes its output and other writers of it continue later. No
@@ -111,7 +116,7 @@ func TestWritersComeAndGo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	r := newRig(t)
 	p := r.program(Options{Path: path})
-	fd, err := OpenWriter(p.Collector.FD(Stdout))
+	fd, err := pipe.OpenWriter(p.Collector.FD(Stdout))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,9 +129,9 @@ func TestWritersComeAndGo(t *testing.T) {
 	}
 	grandchild.Close()
 	r.await(p.drained(), "what a grandchild wrote")
-	equal(t, "log", readFile(t, path), "one\ntwo\n")
+	logstest.Equal(t, "log", logstest.ReadFile(t, path), "one\ntwo\n")
 
-	waits := r.store.poller.waits()
+	waits := r.store.poller.State().Returns
 	quiet := make(chan uint64)
 	r.do(func() {
 		before := r.loop.Turns()
@@ -135,18 +140,18 @@ func TestWritersComeAndGo(t *testing.T) {
 	if turns := <-quiet; turns > 3 {
 		t.Errorf("%d turns of the loop without a writer, want none but the timer's", turns)
 	}
-	if n := r.store.poller.waits() - waits; n > 0 {
+	if n := r.store.poller.State().Returns - waits; n > 0 {
 		t.Errorf("%d waits for output returned without a writer, want none", n)
 	}
 	if state := p.state.Load(); state != idle {
 		t.Errorf("state without a writer = %d, want idle", state)
 	}
-	if fd, err = OpenWriter(p.Collector.FD(Stdout)); err != nil {
+	if fd, err = pipe.OpenWriter(p.Collector.FD(Stdout)); err != nil {
 		t.Fatal(err)
 	}
 	p.File = os.NewFile(uintptr(fd), "next run")
 	p.log("three\n")
-	equal(t, "log", readFile(t, path), "one\ntwo\nthree\n")
+	logstest.Equal(t, "log", logstest.ReadFile(t, path), "one\ntwo\nthree\n")
 }
 
 // TestEndlessLine: a line of 100 MB passes through 64 KiB of memory, and other programs are not
@@ -177,7 +182,7 @@ func TestEndlessLine(t *testing.T) {
 	if grown := int64(peak) - int64(start); grown > 16<<20 {
 		t.Errorf("the heap grew by %d bytes, want a few MiB at most", grown)
 	}
-	_, names := files(t, path)
+	_, names := logstest.Files(t, path)
 	if len(names) != 8 {
 		t.Errorf("%d files, want 8", len(names))
 	}
@@ -188,7 +193,7 @@ func TestEndlessLine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		full := min(remaining, 3e6+maxOverrun)
+		full := min(remaining, 3e6+segment.MaxOverrun)
 		if n, err := io.Copy(got, f); n != full || err != nil {
 			t.Errorf("%s has %d bytes (%v), want %d", name, n, err, full)
 		}
@@ -278,7 +283,7 @@ func TestCloseUnderFlood(t *testing.T) {
 		if !pipeIsOpen(duplicate) {
 			t.Fatalf("round %d: a descriptor that isn't the collector's is closed", i)
 		}
-		closeFD(duplicate)
+		syscalls.Close(duplicate)
 		p.File.Close()
 	}
 }
@@ -287,7 +292,7 @@ func TestCloseUnderFlood(t *testing.T) {
 func drainAll(fd int) {
 	_ = unix.SetNonblock(fd, true)
 	for buf := make([]byte, 1<<20); ; {
-		if n, err := readPipe(fd, buf); n == 0 || err != nil {
+		if n, err := unix.Read(fd, buf); n <= 0 || err != nil {
 			break
 		}
 	}
@@ -319,12 +324,7 @@ func TestFloodsShareSlots(t *testing.T) {
 	}
 	for _, p := range programs {
 		r.await(p.drained(), "a flood")
-		equal(t, p.Path(), readFile(t, p.Path()), text)
-	}
-	r.store.slots.mu.Lock()
-	defer r.store.slots.mu.Unlock()
-	if n := len(r.store.slots.byFileSystem); n > 1 {
-		t.Errorf("slots of %d file systems remain when all is quiet, want those of one", n)
+		logstest.Equal(t, p.Path(), logstest.ReadFile(t, p.Path()), text)
 	}
 }
 
@@ -335,13 +335,13 @@ func TestBusyProgramWakesNoWorker(t *testing.T) {
 	stall := newStall(t, t.TempDir())
 	p := r.program(Options{Path: stall.path})
 	stall.fill(p)
-	before := r.store.poller.waits()
+	before := r.store.poller.State().Returns
 	for range 100 {
 		p.print("x\n")
 		r.do(func() {})
 	}
 	// One may be for the output that filled the file
-	if n := r.store.poller.waits() - before; n > 1 {
+	if n := r.store.poller.State().Returns - before; n > 1 {
 		t.Errorf("%d of 100 writes of a program that is being drained woke a worker, want none", n)
 	}
 	stall.release()
@@ -356,7 +356,7 @@ func TestBusyProgramWakesNoWorker(t *testing.T) {
 // written without a further wakeup.
 func TestNoLineRemainsWhereDrainsEnd(t *testing.T) {
 	r := newRig(t)
-	for name, o := range map[string]Options{"raw": {}, "text": {Format: Text}, "drop": {Drop: true}, "split": {Split: true}} {
+	for name, o := range map[string]Options{"raw": {}, "text": {Format: frame.Text}, "drop": {Drop: true}, "split": {Split: true}} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			o.Path = filepath.Join(dir, "out.log")
@@ -399,8 +399,8 @@ func TestNoLineRemainsWhereDrainsEnd(t *testing.T) {
 // unwritten returns the number of bytes in the FIFOs.
 func (p *program) unwritten() (n int64) {
 	for _, s := range p.Collector.all() {
-		if fd := s.pipe(); fd >= 0 {
-			n += pipeBytes(fd)
+		if fd := s.source.FD(); fd >= 0 {
+			n += pipe.Bytes(fd)
 		}
 	}
 	return n
@@ -414,8 +414,8 @@ func TestSetOptions(t *testing.T) {
 	p.log("three\n")
 	p.rig.do(func() { p.SetOptions(Options{Path: filepath.Join(dir, "b.log"), MaxSize: 100, Keep: 10}) })
 	p.log("four\nfive\n")
-	equal(t, "the old file", joined(t, filepath.Join(dir, "a.log")), "one\ntwo\n")
-	equal(t, "the new file", readFile(t, filepath.Join(dir, "b.log")), "three\nfour\nfive\n")
+	logstest.Equal(t, "the old file", logstest.Joined(t, filepath.Join(dir, "a.log")), "one\ntwo\n")
+	logstest.Equal(t, "the new file", logstest.ReadFile(t, filepath.Join(dir, "b.log")), "three\nfour\nfive\n")
 	if got, want := p.Path(), filepath.Join(dir, "b.log"); got != want {
 		t.Errorf("Path() = %q, want %q", got, want)
 	}
@@ -451,35 +451,35 @@ func TestTailIsOfOneRun(t *testing.T) {
 	p := newRig(t).program(Options{Path: filepath.Join(t.TempDir(), "web.log")})
 	end := p.tail
 	p.log("one\ntwo")
-	equal(t, "tail", end(), "one\ntwo")
+	logstest.Equal(t, "tail", end(), "one\ntwo")
 	p.rig.do(func() { p.BeginRun("", false) })
-	equal(t, "tail of a run that prints nothing", end(), "")
+	logstest.Equal(t, "tail of a run that prints nothing", end(), "")
 	p.print("three\n")
-	equal(t, "tail of the next run", end(), "three\n")
+	logstest.Equal(t, "tail of the next run", end(), "three\n")
 	p.print("late\n") // in the FIFO before the next run begins
 	p.rig.do(func() { p.BeginRun("", false) })
 	p.rig.await(p.drained(), "the position of the start")
 	p.print("four\n")
-	equal(t, "tail of the last run", end(), "four\n")
+	logstest.Equal(t, "tail of the last run", end(), "four\n")
 }
 
 // TestTailOfRunBeforeCollector: output that a predecessor has written belongs to a run that it
 // began.
 func TestTailOfRunBeforeCollector(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
-	writeFile(t, path, "one\ntwo\n")
+	logstest.WriteFile(t, path, "one\ntwo\n")
 	p := newRig(t).program(Options{Path: path})
 	if got := p.lastLine(); got != "two" {
 		t.Errorf("last line = %q, want two", got)
 	}
-	equal(t, "tail of an adopted run", p.tail(), "one\ntwo\n")
+	logstest.Equal(t, "tail of an adopted run", p.tail(), "one\ntwo\n")
 	p.rig.do(func() { p.BeginRun("", false) })
-	equal(t, "tail of a run that has begun since", p.tail(), "")
+	logstest.Equal(t, "tail of a run that has begun since", p.tail(), "")
 	if got := p.lastLine(); got != "" {
 		t.Errorf("last line of a run that has printed nothing = %q", got)
 	}
 	p.log("three\n")
-	equal(t, "tail of what it wrote", p.tail(), "three\n")
+	logstest.Equal(t, "tail of what it wrote", p.tail(), "three\n")
 }
 
 // TestLineCache: the newest lines of many programs are cached for a while, within bounds.
@@ -488,28 +488,15 @@ func TestLineCache(t *testing.T) {
 	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log")})
 	p.log("one\n")
 	p.lastLine()
-	writeFile(t, p.Path(), "two\n") // of the same size: only a new read shows it
+	logstest.WriteFile(t, p.Path(), "two\n") // of the same size: only a new read shows it
 	if got := p.lastLine(); got != "one" {
 		t.Errorf("last line of a quiet program = %q: it was read again", got)
 	}
-	if line, fresh := r.store.lines.get(p.Collector, outputEnd{}); line != "one" || fresh {
-		t.Errorf("get() for another end = %q, %v, want the line of before, not fresh", line, fresh)
+	if n := r.store.readers.Cached(); n != 1 {
+		t.Errorf("%d lines are cached, want one", n)
 	}
-	for range 10_000 {
-		r.store.lines.put(new(Collector), outputEnd{}, "a line of some length")
-		if r.store.lines.bytes > cacheBytes || len(r.store.lines.lines)*entryBytes > cacheBytes {
-			t.Fatalf("the cache holds %d lines, %d bytes", len(r.store.lines.lines), r.store.lines.bytes)
-		}
-	}
-	q := r.program(Options{Path: filepath.Join(t.TempDir(), "q.log")})
-	q.log("one\n")
-	q.lastLine()
-	r.do(q.scope.Close)
-	r.await(q.drained(), "the end of it")
-	r.poll("its line to be forgotten", func() bool {
-		_, fresh := r.store.lines.get(q.Collector, q.streams[0].file.segments.outputEnd())
-		return !fresh
-	})
+	r.do(p.scope.Close)
+	r.poll("its line to be forgotten", func() bool { return r.store.readers.Cached() == 0 })
 }
 
 // TestLineCacheWithoutFile: the file of a program that has printed nothing is looked for once. What
@@ -522,7 +509,7 @@ func TestLineCacheWithoutFile(t *testing.T) {
 			t.Errorf("last line of a program that has printed nothing = %q", got)
 		}
 	}
-	writeFile(t, p.Path(), "other\n") // only a new read shows it
+	logstest.WriteFile(t, p.Path(), "other\n") // only a new read shows it
 	if got := p.lastLine(); got != "" {
 		t.Errorf("last line = %q: the file was looked for again", got)
 	}
@@ -552,7 +539,7 @@ func TestBusyPipeGrows(t *testing.T) {
 	}
 	var stop flag
 	done := flood(p.File, &stop)
-	p.until("a bigger pipe", func() bool { return size() == busyPipe })
+	p.until("a bigger pipe", func() bool { return size() == pipe.BusyCapacity })
 	stop.set()
 	<-done
 	r.await(p.drained(), "the rest")

@@ -15,6 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"superd/internal/syscalls"
+	"superd/logs/frame"
+	"superd/logs/logstest"
+	"superd/logs/pipe"
+	"superd/logs/segment"
 	"superd/loop"
 )
 
@@ -44,12 +49,12 @@ func collectForever(fifo, log string) error {
 	if err != nil {
 		return err
 	}
-	fd, err := AdoptFIFO(fifo)
+	fd, err := pipe.AdoptFIFO(fifo)
 	if err != nil {
 		return err
 	}
 	store := NewStore(l, slog.New(slog.NewTextHandler(os.Stderr, nil)))
-	o := Options{Program: "web", Path: log, Format: Format(os.Getenv(formatVariable)), MaxSize: 1e6, Keep: 10_000, Compression: Compression(os.Getenv(compressionVariable))}
+	o := Options{Program: "web", Path: log, Format: frame.Format(os.Getenv(formatVariable)), MaxSize: 1e6, Keep: 10_000, Compression: segment.Compression(os.Getenv(compressionVariable))}
 	if err := store.NewCollector(l.Root(), "web", o).Attach(Stdout, fd); err != nil {
 		return err
 	}
@@ -61,21 +66,21 @@ func collectForever(fifo, log string) error {
 type killed struct {
 	testing.TB
 	fifo, log string
-	format    Format
-	packed    Compression
+	format    frame.Format
+	packed    segment.Compression
 	program   *os.File
 	kills     int
 }
 
-func newKilled(t *testing.T, format Format) *killed {
+func newKilled(t *testing.T, format frame.Format) *killed {
 	t.Helper()
 	dir := t.TempDir()
 	d := &killed{TB: t, format: format, fifo: filepath.Join(dir, "fifo"), log: filepath.Join(dir, "log", "web.log")}
-	read, err := MakeFIFO(d.fifo, os.Geteuid(), os.Getegid())
+	read, err := pipe.MakeFIFO(d.fifo, os.Geteuid(), os.Getegid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closeFD(read)
+	defer syscalls.Close(read)
 	if d.program, err = os.OpenFile(d.fifo, os.O_RDWR, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +108,7 @@ func (d *killed) run(binary string, end func(*os.Process), environment ...string
 // drain runs the test binary until the FIFO is empty.
 func (d *killed) drain() {
 	d.run(os.Args[0], func(p *os.Process) {
-		for start := time.Now(); pipeBytes(int(d.program.Fd())) > 0; time.Sleep(time.Millisecond) {
+		for start := time.Now(); pipe.Bytes(int(d.program.Fd())) > 0; time.Sleep(time.Millisecond) {
 			if time.Since(start) > testTimeout {
 				d.Error("the FIFO is not drained")
 				break
@@ -148,10 +153,10 @@ func numbered(w io.Writer, stop <-chan struct{}) <-chan int {
 // each kill.
 func (d *killed) expectNumbered(count int) {
 	d.Helper()
-	contents, names := files(d, d.log)
+	contents, names := logstest.Files(d, d.log)
 	for i := len(names) - 1; i > 0; i-- {
 		// Killed before it could remove what it had compressed
-		if strings.TrimSuffix(names[i], d.packed.suffix()) == names[i-1] {
+		if strings.TrimSuffix(names[i], d.packed.Suffix()) == names[i-1] {
 			contents, names = slices.Delete(contents, i, i+1), slices.Delete(names, i, i+1)
 		}
 	}
@@ -164,8 +169,8 @@ func (d *killed) expectNumbered(count int) {
 	var partial string
 	for line := range strings.Lines(strings.Join(contents, "")) {
 		switch d.format {
-		case JSON:
-			var record Record
+		case frame.JSON:
+			var record frame.Record
 			if err := json.Unmarshal([]byte(line), &record); err != nil {
 				d.Fatalf("record after line %d is %q: %v", n, line, err)
 			}
@@ -174,10 +179,10 @@ func (d *killed) expectNumbered(count int) {
 				continue
 			}
 			line, partial = partial+record.Line+"\n", ""
-		case Text:
+		case frame.Text:
 			at, text, _ := strings.Cut(line, " ")
 			stream, text, _ := strings.Cut(text, " ")
-			if len(at) != len(recordTime) || !isRecordTime([]byte(at)) {
+			if _, err := time.Parse(frame.TimeLayout, at); err != nil {
 				d.Fatalf("record after line %d is %q", n, line)
 			}
 			if stream == "stdout+" {
@@ -190,7 +195,7 @@ func (d *killed) expectNumbered(count int) {
 		if want := numberedLine(nil, n); line != string(want) {
 			number, _, _ := strings.Cut(strings.TrimPrefix(line, "line "), " ")
 			repeated, err := strconv.Atoi(number)
-			if d.format == Raw || err != nil || repeated > n || n-repeated > chunkBytes || line != string(numberedLine(nil, repeated)) {
+			if d.format == frame.Raw || err != nil || repeated > n || n-repeated > pipe.ChunkBytes || line != string(numberedLine(nil, repeated)) {
 				d.Fatalf("line %d is %q", n, line)
 			}
 			n = repeated
@@ -209,7 +214,7 @@ func (d *killed) expectNumbered(count int) {
 // TestKilledAtAnyInstant kills the process that moves output at random instants, while a program
 // writes as fast as it can.
 func TestKilledAtAnyInstant(t *testing.T) {
-	for format, kills := range map[Format]int{Raw: 30, Text: 10, JSON: 10} {
+	for format, kills := range map[frame.Format]int{frame.Raw: 30, frame.Text: 10, frame.JSON: 10} {
 		t.Run(string(format), func(t *testing.T) {
 			d := newKilled(t, format)
 			stop := make(chan struct{})
@@ -252,12 +257,12 @@ func TestKilledAtEachStep(t *testing.T) {
 	}
 	for _, at := range []struct {
 		step   string
-		format Format
-		packed Compression
+		format frame.Format
+		packed segment.Compression
 	}{
-		{"splice.before", Raw, ""}, {"splice.after", Raw, ""}, {"rotate.before-rename", Raw, ""}, {"rotate.after-rename", Raw, ""},
-		{"record.before-write", JSON, ""}, {"record.after-write", Text, ""}, {"record.after-take", JSON, ""},
-		{"rotate.after-rename", JSON, Gzip}, {"compress.written", Raw, Gzip}, {"compress.renamed", Raw, Zstd},
+		{"splice.before", frame.Raw, ""}, {"splice.after", frame.Raw, ""}, {"rotate.before-rename", frame.Raw, ""}, {"rotate.after-rename", frame.Raw, ""},
+		{"record.before-write", frame.JSON, ""}, {"record.after-write", frame.Text, ""}, {"record.after-take", frame.JSON, ""},
+		{"rotate.after-rename", frame.JSON, segment.Gzip}, {"compress.written", frame.Raw, segment.Gzip}, {"compress.renamed", frame.Raw, segment.Zstd},
 	} {
 		t.Run(fmt.Sprint(at.step, " ", at.format, " ", at.packed), func(t *testing.T) {
 			d := newKilled(t, at.format)

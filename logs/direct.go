@@ -1,14 +1,9 @@
 package logs
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
-	"time"
+	"superd/internal/syscalls"
+	"superd/logs/segment"
 )
-
-// directPoll is how often a follower checks whether a program has written into its file itself.
-const directPoll = 200 * time.Millisecond
 
 // OpenDirect opens the log file of a stream for a program that writes to it itself, with the format
 // [Direct]. It returns a descriptor that appends.
@@ -24,82 +19,30 @@ func (c *Collector) OpenDirect(which Stream, uid uint32) (fd int, err error) {
 	if own := o.stderrSetting(); which == Stderr && own != nil {
 		o = own
 	}
-	f, err := (location{o.Path, o.Options}).openLog(appending, uid)
-	if err != nil {
+	if fd, err = segment.OpenDirect(o.Path, &o.fileOptions, uid); err != nil {
 		return -1, err
 	}
-	fd = f.fd
-	err = setBlocking(fd)
-	if err == nil && f.info.regular {
-		switch info := &f.info; {
-		case f.created && o.Owner == "" && uid != info.uid && changeOwner(fd, uid, info.gid) == nil:
-			// if changeOwner fails, the program can write there all the same
-			info.uid = uid
-		case f.exposed != "" && uid != 0 && uid != info.uid && (info.uid == 0 || o.Owner == ""):
-			err = fmt.Errorf("open %s for user %d: it belongs to user %d, and %s: remove it, or change its owner to user %d",
-				o.Path, uid, info.uid, f.exposed, uid)
-		}
-		if err == nil {
-			err = o.setOwnership(f)
-		}
-	}
-	if err != nil {
-		closeFD(fd)
-		return -1, err
-	}
-	c.mu.Lock()
-	segs := &c.streams[0].file.segments
-	for _, s := range c.streams {
+	c.shared.Lock()
+	segs := c.shared.streams[0].file.Log()
+	for _, s := range c.shared.streams {
 		if s.which == which {
-			segs = &s.file.segments
+			segs = s.file.Log()
 		}
 	}
-	first := c.awaitsDirectOpen[which]
-	c.awaitsDirectOpen[which] = false
-	c.mu.Unlock()
+	first := c.shared.awaitsDirectOpen[which]
+	c.shared.awaitsDirectOpen[which] = false
+	c.shared.Unlock()
 	// the options are not active yet, as output of the preceding run is still written
-	if segs.path != o.Path {
+	if segs.Path() != o.Path {
 		return fd, nil
 	}
-	if err := segs.recordStat(func() (fileInfo, error) { return statFD(fd) }); err != nil {
-		closeFD(fd)
+	if err := segs.RecordStat(fd); err != nil {
+		syscalls.Close(fd)
 		return -1, err
 	}
 	if first { // and not another process of the same run
-		segs.beginRun()
+		segs.BeginRun()
 		c.reportRunStart()
 	}
 	return fd, nil
-}
-
-// refresh updates the size of the current file if superd is not its writer. It may block on the
-// file system.
-func (segs *segments) refresh() {
-	if !segs.outputEnd().mayBeStale {
-		return
-	}
-	if segs.outputEnd().format == Direct {
-		// after an error the recorded size stays
-		_ = segs.recordStat(func() (fileInfo, error) { return segs.location().stat("") })
-		return
-	}
-	switch info, err := segs.location().stat(""); {
-	case err == nil:
-		segs.recordFound(info)
-	case errors.Is(err, fs.ErrNotExist):
-		segs.recordAbsent()
-	}
-}
-
-// recordStat records the size of the current file, to which others write, as stat reports it. It
-// holds disk during stat: with concurrent calls, a smaller size that is recorded later would count
-// as a truncation.
-func (segs *segments) recordStat(stat func() (fileInfo, error)) error {
-	segs.disk.Lock()
-	defer segs.disk.Unlock()
-	info, err := stat()
-	if err == nil {
-		segs.recordOpened(info)
-	}
-	return err
 }

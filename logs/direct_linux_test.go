@@ -7,6 +7,11 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"superd/internal/syscalls"
+	"superd/logs/follow"
+	"superd/logs/frame"
+	"superd/logs/logstest"
 )
 
 // TestDirect: the program itself writes to the file, which is rotated by copy and truncation.
@@ -16,7 +21,7 @@ func TestDirect(t *testing.T) {
 	p := &program{rig: r}
 	r.do(func() {
 		p.scope = r.loop.Root().Child()
-		p.Collector = r.store.NewCollector(p.scope, "web", Options{Path: path, Format: Direct, MaxSize: 10, Drop: true})
+		p.Collector = r.store.NewCollector(p.scope, "web", Options{Path: path, Format: frame.Direct, MaxSize: 10, Drop: true})
 	})
 	start := func() *os.File {
 		r.do(func() { p.BeginRun("", false) })
@@ -38,17 +43,17 @@ func TestDirect(t *testing.T) {
 	if got := p.lastLine(); got != "two, which is longer" {
 		t.Errorf("lastLine() = %q", got)
 	}
-	equal(t, "tail", p.tail(), "one\ntwo, which is longer\n")
-	equal(t, "what is shown", p.all(), "one\ntwo, which is longer\n")
+	logstest.Equal(t, "tail", p.tail(), "one\ntwo, which is longer\n")
+	logstest.Equal(t, "what is shown", p.all(), "one\ntwo, which is longer\n")
 
 	second := start()
 	hook, err := p.OpenDirect(Stdout, uint32(os.Geteuid())) // another process of the same run
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closeFD(hook)
+	defer syscalls.Close(hook)
 	write(second, "three\n")
-	equal(t, "tail of the second run", p.tail(), "three\n")
+	logstest.Equal(t, "tail of the second run", p.tail(), "three\n")
 
 	shown := &syncBuffer{}
 	ended := make(chan error, 1)
@@ -59,7 +64,7 @@ func TestDirect(t *testing.T) {
 	}
 	write(second, "four\n")
 	r.poll("what comes after it was truncated", func() bool { return shown.String() == "three\nfour\n" })
-	equal(t, "file", readFile(t, path), "four\n")
+	logstest.Equal(t, "file", logstest.ReadFile(t, path), "four\n")
 	r.do(p.scope.Close)
 	select {
 	case err := <-ended:
@@ -76,7 +81,7 @@ func TestDirect(t *testing.T) {
 func TestDirectToAnotherPath(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
-	o := Options{Path: filepath.Join(dir, "a.log"), Format: Direct}
+	o := Options{Path: filepath.Join(dir, "a.log"), Format: frame.Direct}
 	var c *Collector
 	r.do(func() { c = r.store.NewCollector(r.loop.Root().Child(), "web", o) })
 	run := func(text string) {
@@ -88,10 +93,10 @@ func TestDirectToAnotherPath(t *testing.T) {
 	o.Path = filepath.Join(dir, "b.log")
 	r.do(func() { c.SetOptions(o) })
 	run("new\n")
-	if got := LastLines([]*Collector{c}, testTimeout)[0]; got != "new" {
+	if got := follow.LastLines([]follow.Log{c.Log(Stdout)}, testTimeout)[0]; got != "new" {
 		t.Errorf("LastLines() = %q", got)
 	}
-	if got := all(t, Query{Lines: -1}, Input{Collector: c}); got != "web:new " {
+	if got := all(t, follow.Query{Lines: -1}, follow.Input{Log: c.Log(Stdout)}); got != "web:new " {
 		t.Errorf("what is shown: %q", got)
 	}
 }
@@ -101,17 +106,17 @@ func TestDirectToAnotherPath(t *testing.T) {
 func TestAnotherPathBeforeTheFIFO(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
-	writeFile(t, filepath.Join(dir, "begun.log"), "of the run\n")
-	writeFile(t, filepath.Join(dir, "next.log"), "of somebody else\n")
+	logstest.WriteFile(t, filepath.Join(dir, "begun.log"), "of the run\n")
+	logstest.WriteFile(t, filepath.Join(dir, "next.log"), "of somebody else\n")
 	var c *Collector
 	r.do(func() {
 		c = r.store.NewCollector(r.loop.Root().Child(), "web", Options{Path: filepath.Join(dir, "next.log")})
 		c.SetOptions(Options{Path: filepath.Join(dir, "begun.log")})
 	})
-	if got := LastLines([]*Collector{c}, testTimeout)[0]; got != "of the run" {
+	if got := follow.LastLines([]follow.Log{c.Log(Stdout)}, testTimeout)[0]; got != "of the run" {
 		t.Errorf("LastLines() = %q", got)
 	}
-	if got := all(t, Query{Lines: -1}, Input{Collector: c}); got != "web:of the run " {
+	if got := all(t, follow.Query{Lines: -1}, follow.Input{Log: c.Log(Stdout)}); got != "web:of the run " {
 		t.Errorf("what is shown: %q", got)
 	}
 }
@@ -122,7 +127,7 @@ func TestDirectIsReadByMany(t *testing.T) {
 	r := newRig(t)
 	var c *Collector
 	r.do(func() {
-		c = r.store.NewCollector(r.loop.Root().Child(), "web", Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Direct})
+		c = r.store.NewCollector(r.loop.Root().Child(), "web", Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: frame.Direct})
 	})
 	f := r.openDirect(c)
 	segs, _ := c.segments()
@@ -135,7 +140,7 @@ func TestDirectIsReadByMany(t *testing.T) {
 				case <-written:
 					return
 				default:
-					segs.refresh()
+					segs.Refresh()
 				}
 			}
 		})
@@ -145,7 +150,7 @@ func TestDirectIsReadByMany(t *testing.T) {
 	}
 	close(written)
 	looking.Wait()
-	if start := segs.newestSegment().start; start != 0 {
+	if start := segs.At(1 << 62).Start; start != 0 {
 		t.Errorf("the file begins at %d, want 0", start)
 	}
 }

@@ -1,14 +1,16 @@
 package logs
 
 import (
-	"log/slog"
-	"math"
 	"slices"
 	"time"
+
+	"superd/logs/frame"
+	"superd/logs/pipe"
+	"superd/logs/read"
 )
 
 // run drains the FIFOs until they are empty and no further check is requested.
-func (c *Collector) run(w *wakeup) {
+func (c *Collector) run(w *read.Wakeup) {
 	c.setWakeup(w)
 	for {
 		c.clearDirty()
@@ -32,16 +34,16 @@ func (c *Collector) run(w *wakeup) {
 // flushReadAhead writes what was read ahead when the collector is about to end, as the pipe no
 // longer has it. It gives up after store.stallTimeout.
 func (c *Collector) flushReadAhead() {
-	buffered := func(s *stream) bool { return len(s.ahead.text()) > 0 }
+	buffered := func(s *stream) bool { return s.source.Buffered() > 0 }
 	list := c.all()
 	if !slices.ContainsFunc(list, buffered) {
 		return
 	}
-	c.mu.Lock()
-	w := newWakeup(nil) // the other one is stopped
-	c.wakeup = w
-	c.mu.Unlock()
-	defer time.AfterFunc(c.store.stallTimeout, func() { close(w.stop) }).Stop()
+	c.shared.Lock()
+	w := read.NewWakeup() // the other one is stopped
+	c.shared.wakeup = w
+	c.shared.Unlock()
+	defer time.AfterFunc(c.store.stallTimeout, func() { close(w.Stop) }).Stop()
 	for _, s := range list {
 		for buffered(s) {
 			if !s.flushSome() {
@@ -53,20 +55,20 @@ func (c *Collector) flushReadAhead() {
 
 // flushSome writes some of what was read ahead. It reports whether it did.
 func (s *stream) flushSome() bool {
-	peek := s.newPeekBuffer()
-	defer peek.close()
-	if !s.file.Drop && s.outlet == nil {
-		slot := s.file.acquireSlot(&s.store.slots, s.stop)
+	peek := s.newPeek()
+	defer peek.Close()
+	if !s.file.set.Drop && s.c.shared.outlet == nil {
+		slot := s.file.AcquireSlot(s.c.store.writers, s.c.shared.wakeup.Stop)
 		if slot == nil {
 			return false
 		}
-		defer slot.release()
+		defer slot.Release()
 	}
-	n, err := peek.buffered(), error(nil)
+	n, err := s.source.Buffered(), error(nil)
 	if s.byLine() {
-		n, _, err = s.takeLines(n, writePartial, &peek)
+		n, _, err = s.takeLines(n, frame.WritePartial, &peek)
 	} else {
-		n, err = s.file.take(s.pipe(), n, &peek)
+		n, err = s.file.Take(n, &peek)
 	}
 	s.countWritten(n)
 	return n > 0 && err == nil
@@ -84,10 +86,8 @@ func (c *Collector) drainFIFOs() {
 			if !open {
 				return
 			}
-			if len(list) > 1 && !streamMore && s.bytes() == 0 {
-				c.mu.Lock()
+			if len(list) > 1 && !streamMore && s.source.Bytes() == 0 {
 				c.rearm(s) // to learn which stream has output next
-				c.mu.Unlock()
 			}
 			more = more || streamMore
 		}
@@ -112,7 +112,7 @@ func yield(last time.Time) time.Time {
 	case now.Sub(last) < yieldEvery:
 		return last
 	}
-	yieldProcessor()
+	read.Yield()
 	return now
 }
 
@@ -124,7 +124,7 @@ func (c *Collector) linger() bool {
 	waits := false
 	for i, s := range list {
 		if s.byLine() {
-			partial[i] = s.bytes()
+			partial[i] = s.source.Bytes()
 			waits = waits || partial[i] > 0
 		}
 	}
@@ -141,13 +141,13 @@ func (s *stream) linger(partial int64) bool {
 		return false
 	}
 	s.lingered = s.total
-	if s.store.poller.noneWaits() {
+	if s.c.store.poller.NoneWaits() {
 		return false // let the pipe fill meanwhile
 	}
 	select {
-	case s.store.lingerTokens <- struct{}{}:
-		defer func() { <-s.store.lingerTokens }()
-		return waitPipe(s.pipe(), max(partial-int64(len(s.ahead.text())), 0), lingerTime)
+	case s.c.store.lingerTokens <- struct{}{}:
+		defer func() { <-s.c.store.lingerTokens }()
+		return pipe.Wait(s.source.FD(), max(partial-s.source.Buffered(), 0), lingerTime)
 	default: // each waiting goroutine costs a thread
 		return false
 	}
@@ -170,7 +170,7 @@ func (c *Collector) awaitLineEnd(list []*stream, partial []int64) bool {
 			c.armWatch(s)
 		}
 	}
-	c.store.poller.reportBlocked(c.wakeup)
+	c.store.poller.ReportBlocked(c.shared.wakeup)
 	for pause := time.Millisecond; ; pause *= 2 {
 		due := false
 		for i, s := range list {
@@ -183,246 +183,26 @@ func (c *Collector) awaitLineEnd(list []*stream, partial []int64) bool {
 			return false
 		}
 		for i, s := range list {
-			if s.bytes() != partial[i] {
+			if s.source.Bytes() != partial[i] {
 				return true
 			}
 		}
 	}
 }
 
-// applyPending applies Reopen and SetOptions. It also requests a check, before the next byte is
-// written, that the path still names the open file.
-func (s *stream) applyPending() (err error) {
-	if s.reopen.Load() {
-		_, err = s.fileOp(0, func() error { s.applyOptions(); return nil })
-	}
-	s.file.requestCheck()
-	return err
-}
-
-// applyOptions applies Reopen and SetOptions.
-func (c *Collector) applyOptions() {
-	if !c.reopen.Swap(false) {
-		return
-	}
-	before := c.files()
-	for _, f := range before {
-		f.close()
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.chooseFiles()
-	for _, f := range before {
-		if !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.file == f }) {
-			c.store.paths.endWriting(&f.segments)
-		}
+// ensureDrain makes sure that a goroutine checks the FIFOs after this call. Safe for concurrent
+// use.
+func (c *Collector) ensureDrain() {
+	if c.claimDrain() {
+		go c.run(read.NewWakeup())
 	}
 }
 
-// chooseFiles gives each stream its file by the options. The caller holds mu.
-func (c *Collector) chooseFiles() {
-	first := c.streams[0]
-	if first.file == nil || first.file.Sink != c.options.Sink || first.file.Address != c.options.Address {
-		c.outlet = c.outlet.replace(c.store.newSink(c.options))
+// Readable drains, unless another goroutine does, which then checks once more. There are no more
+// events before [Collector.armWatch], so a program that prints much does not wake a worker by each
+// write.
+func (d *drainer) Readable(w *read.Wakeup) {
+	if c := (*Collector)(d); c.claimDrain() {
+		c.run(w)
 	}
-	if first.file == nil {
-		first.file = c.store.initFile(&c.inline.file, c.options)
-	} else {
-		first.file = c.fileFor(first.file, c.options)
-	}
-	for _, s := range c.streams[1:] {
-		switch own := c.options.stderrSetting(); {
-		case own == nil:
-			s.file = first.file
-		case s.file == first.file:
-			s.file = c.store.initFile(new(file), own)
-		default:
-			s.file = c.fileFor(s.file, own)
-		}
-	}
-}
-
-// fileFor returns f with the options o, or another file if o names another path.
-func (c *Collector) fileFor(f *file, o *setting) *file {
-	if f == nil || o.Path != f.Path {
-		return c.store.initFile(new(file), o)
-	}
-	f.otherFormat = f.otherFormat || o.Format != f.Format
-	f.setting = o
-	f.segments.setOptions(o.Options)
-	return f
-}
-
-// files returns the files of the streams, each once.
-func (c *Collector) files() []*file {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var list []*file
-	for _, s := range c.streams {
-		if !slices.Contains(list, s.file) {
-			list = append(list, s.file)
-		}
-	}
-	return list
-}
-
-// nextLimit returns how many bytes may be moved at a time, up to the next barrier, and whether a
-// line without a newline ends there. The limit is 0 while the other stream has not reached a
-// barrier that this one has passed.
-//
-// New barriers get their position here, after what is in the pipe, as everything taken is in the
-// file now.
-func (s *stream) nextLimit() (limit int64, end ending) {
-	c := s.Collector
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	limit = math.MaxInt64
-	for s.beginLocating() { // repeatedly: more may be added meanwhile
-		c.mu.Unlock()
-		end := s.total + s.bytes() // without mu, as it may wait
-		c.mu.Lock()
-		s.endLocating(end)
-		c.removeSilentRuns()
-	}
-	for i := range c.barriers {
-		m := &c.barriers[i]
-		at := &m.at[s.which]
-		if *at == passed {
-			limit = 0
-			continue
-		}
-		ahead := *at - s.total
-		if ahead <= 0 && m.endsLine() {
-			s.endDroppedLine()
-			s.setLine(atBeginning)
-		}
-		if ahead > 0 && ahead < limit {
-			limit, end = ahead, writePartial
-		}
-		if ahead == limit && m.endsLine() {
-			end = lineComplete
-		}
-	}
-	return limit, end
-}
-
-// beginLocating sets new barriers to locating and reports whether there are any. The caller holds
-// mu.
-func (s *stream) beginLocating() (found bool) {
-	for i := range s.barriers {
-		if at := &s.barriers[i].at[s.which]; *at == unlocated {
-			*at, found = locating, true
-		}
-	}
-	return found
-}
-
-// endLocating sets the position of barriers that are locating. The caller holds mu.
-func (s *stream) endLocating(end int64) {
-	for i := range s.barriers {
-		if at := &s.barriers[i].at[s.which]; *at == locating {
-			*at = end
-		}
-	}
-}
-
-// barrierReached passes the barriers up to s.total, or all with a position if the FIFO was found
-// empty. It calls reached of those that all streams have passed. It reports whether it passed any.
-func (s *stream) barrierReached(empty bool) bool {
-	c := s.Collector
-	c.mu.Lock()
-	passedAny := false
-	for i := range c.barriers {
-		at := &c.barriers[i].at[s.which]
-		if *at == unlocated || *at > s.total && !empty {
-			break
-		}
-		passedAny = passedAny || *at != passed
-		*at = passed
-	}
-	n := 0
-	for n < len(c.barriers) && !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.pipe() >= 0 && c.barriers[n].at[s.which] != passed }) {
-		n++
-	}
-	complete := c.barriers[:n:n]
-	if c.barriers = c.barriers[n:]; len(c.barriers) == 0 {
-		c.barriers = nil
-	}
-	c.mu.Unlock()
-	for _, m := range complete {
-		m.reached()
-	}
-	return passedAny
-}
-
-// countWritten counts n more bytes in the file and notifies watchers.
-func (s *stream) countWritten(n int64) {
-	if n == 0 {
-		return
-	}
-	s.total += n
-	if s.silent.Load() {
-		s.reportRunStart()
-	}
-	s.notifyWatchers()
-}
-
-// reportRunStart reports where the output of the present run begins, when it prints for the first
-// time.
-func (c *Collector) reportRunStart() {
-	c.silent.Store(false)
-	segs, _ := c.segments()
-	begin, _ := segs.lastRun()
-	if c.store.onFirstOutput == nil || begin == unknown {
-		return
-	}
-	c.store.onFirstOutput(c.runStart(Stdout, segs.cursor(begin)))
-}
-
-func (c *Collector) notifyWatchers() {
-	c.mu.Lock()
-	watchers := c.watchers
-	c.mu.Unlock()
-	for _, f := range watchers {
-		(*f)()
-	}
-}
-
-// reportResult logs what has changed; err is the error of the last turn. The caller holds no slot,
-// as writing superd's log may stall, too.
-func (s *stream) reportResult(err error) {
-	switch {
-	case s.state.Load() == closing:
-		return
-	case err != nil:
-		s.beginOutage(err)
-		s.failBarriers(err)
-		if o := s.ensureErrors(); o.failures == 0 {
-			o.since = s.store.now().UnixNano()
-			if s.file.Drop {
-				s.log().Warn("output does not get into its log: it is dropped", "error", err)
-			} else {
-				s.log().Warn("output does not get into its log: the program blocks when its pipe is full", "error", err)
-			}
-		}
-		s.failures++
-	case s.failing && s.dropped.bytes == 0:
-		// nothing was written since a drop, if there was one
-		if s.failures > 0 {
-			s.failures = 0
-			s.log().Info("output gets into its log again", "after", time.Duration(s.store.now().UnixNano()-s.since))
-		}
-		s.endOutage()
-	}
-	if rotationErr := s.file.rotationError; (rotationErr != nil) != s.rotationLogged {
-		if s.ensureErrors().rotationLogged = rotationErr != nil; s.rotationLogged {
-			s.log().Warn("log file not as configured", "error", rotationErr)
-		}
-	}
-}
-
-func (s *stream) log() *slog.Logger { return s.logOf(s.file.setting) }
-
-func (c *Collector) logOf(o *setting) *slog.Logger {
-	return c.store.log.With("instance", c.name, "log", o.destination())
 }

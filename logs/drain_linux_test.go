@@ -6,18 +6,22 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"superd/logs/logstest"
+	"superd/logs/pipe"
+	"superd/logs/read"
 )
 
 // undrained returns a program without a drain of its own: the test calls moveTurn.
 func (r *rig) undrained() *program {
-	read, write := r.fifo()
+	in, write := r.fifo()
 	p := &program{rig: r, File: write}
 	r.do(func() {
 		p.scope = r.loop.Root().Child()
 		p.Collector = r.store.NewCollector(p.scope, "web", Options{Path: filepath.Join(r.TempDir(), "web.log")})
-		p.streams[0].fd.Store(int32(read))
+		p.shared.streams[0].source.Attach(in)
 		p.state.Store(draining)
-		p.setWakeup(newWakeup(nil))
+		p.setWakeup(read.NewWakeup())
 	})
 	r.Cleanup(func() {
 		r.do(p.scope.Close)
@@ -28,7 +32,7 @@ func (r *rig) undrained() *program {
 
 func (p *program) mustTurn(wantMore bool) {
 	p.rig.Helper()
-	if more, err := p.streams[0].moveTurn(); more != wantMore || err != nil {
+	if more, err := p.shared.streams[0].moveTurn(); more != wantMore || err != nil {
 		p.rig.Fatalf("turn() = %v, %v, want %v", more, err, wantMore)
 	}
 }
@@ -42,7 +46,7 @@ func TestTurnEnds(t *testing.T) {
 	p.print(string(make([]byte, turnBytes)))
 	p.mustTurn(true)
 	p.mustTurn(false)
-	if got := len(readFile(t, p.Path())); got != turnBytes {
+	if got := len(logstest.ReadFile(t, p.Path())); got != turnBytes {
 		t.Errorf("%d bytes in the file, want %d", got, turnBytes)
 	}
 }
@@ -64,8 +68,8 @@ func TestTurnMakesNoEmptyFile(t *testing.T) {
 	}
 	p.print("two\n")
 	p.mustTurn(false)
-	equal(t, "the moved file", readFile(t, p.Path()+".1"), "one\n")
-	equal(t, "the new file", readFile(t, p.Path()), "two\n")
+	logstest.Equal(t, "the moved file", logstest.ReadFile(t, p.Path()+".1"), "one\n")
+	logstest.Equal(t, "the new file", logstest.ReadFile(t, p.Path()), "two\n")
 }
 
 func TestTurnOfClosingCollector(t *testing.T) {
@@ -73,7 +77,7 @@ func TestTurnOfClosingCollector(t *testing.T) {
 	p.print("one\n")
 	p.state.Store(closing)
 	p.mustTurn(false)
-	if got := pipeBytes(p.Collector.FD(Stdout)); got != 4 {
+	if got := pipe.Bytes(p.Collector.FD(Stdout)); got != 4 {
 		t.Errorf("%d bytes are left in the FIFO, want all 4", got)
 	}
 }
@@ -84,9 +88,9 @@ func TestBarrierHasItsPosition(t *testing.T) {
 	p := newRig(t).undrained()
 	p.print("old")
 	var atBarrier string
-	p.addBarrier(outputBarrier, func() { atBarrier = readFile(t, p.Path()) })
+	p.addBarrier(outputBarrier, func() { atBarrier = logstest.ReadFile(t, p.Path()) })
 	p.EndRun()
-	p.streams[0].nextLimit()
+	p.shared.streams[0].nextLimit()
 	p.print("new\n")
 	p.mustTurn(false)
 	if atBarrier != "old" {
@@ -104,7 +108,7 @@ func TestBarrierIsReachedWhenFIFOIsEmpty(t *testing.T) {
 	p.print("gone")
 	reached := false
 	p.addBarrier(outputBarrier, func() { reached = true })
-	p.streams[0].nextLimit()
+	p.shared.streams[0].nextLimit()
 	if n, err := p.File.Read(make([]byte, 10)); n != 4 || err != nil {
 		t.Fatalf("read of the program's own output = %d, %v", n, err)
 	}

@@ -6,6 +6,10 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"superd/internal/syscalls"
+	"superd/logs/fslimit"
+	"superd/logs/pipe"
 )
 
 // isOpen reports whether the descriptor is open.
@@ -27,8 +31,7 @@ func TestPrepareExit(t *testing.T) {
 	wrote.rest()
 	fails.print("lost\n")
 	r.poll("the failure to be logged", func() bool { return strings.Contains(r.log.String(), "does not get into its log") })
-	file := wrote.files()[0].fd
-	if !isOpen(file) {
+	if !hasOpen(t, wrote.Path()) {
 		t.Fatal("the log file is not open")
 	}
 	var fds []int
@@ -46,9 +49,9 @@ func TestPrepareExit(t *testing.T) {
 		if !isOpen(fd) {
 			t.Errorf("read end %d was closed", fd)
 		}
-		closeFD(fd)
+		syscalls.Close(fd)
 	}
-	if isOpen(file) {
+	if hasOpen(t, wrote.Path()) {
 		t.Error("the log file is still open")
 	}
 	if len(notified) != 3 {
@@ -86,13 +89,13 @@ func TestClosedWhileItsLogStalls(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		r := newRig(t)
 		p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log"), Drop: drop})
-		device := r.store.slots.fileSystemOf(pathResolver{at: p.Path()})
-		var held []*slot
+		device := r.fileSystemOf(p.Path())
+		var held []*fslimit.Slot
 		for range writersPerFileSystem {
-			held = append(held, must(t, r.store.slots.acquire(device, nil)))
+			held = append(held, must(t, r.store.writers.Acquire(device, nil)))
 		}
 		p.print("one\n")
-		r.poll("it to wait for a slot", func() bool { return r.users(device) == writersPerFileSystem+1 })
+		r.poll("it to wait for a slot", func() bool { return r.store.writers.Users(device) == writersPerFileSystem+1 })
 		var read int
 		r.do(func() {
 			read = p.FD(Stdout)
@@ -100,15 +103,15 @@ func TestClosedWhileItsLogStalls(t *testing.T) {
 			p.scope.Close()
 		})
 		r.waitForStore()
-		if n := pipeBytes(read); n != 4 {
+		if n := pipe.Bytes(read); n != 4 {
 			t.Errorf("drop %v: %d bytes are in the pipe, want all 4", drop, n)
 		}
 		if d := p.Drops(); d != (Drops{}) {
 			t.Errorf("drop %v: %+v were dropped, want nothing", drop, d)
 		}
-		closeFD(read)
+		syscalls.Close(read)
 		for _, h := range held {
-			h.release()
+			h.Release()
 		}
 	}
 }
@@ -119,13 +122,13 @@ func TestLossOfARemovedProgram(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		r := newRig(t)
 		p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log"), Drop: drop})
-		device := r.store.slots.fileSystemOf(pathResolver{at: p.Path()})
-		var held []*slot
+		device := r.fileSystemOf(p.Path())
+		var held []*fslimit.Slot
 		for range writersPerFileSystem {
-			held = append(held, must(t, r.store.slots.acquire(device, nil)))
+			held = append(held, must(t, r.store.writers.Acquire(device, nil)))
 		}
 		p.print("one\n")
-		r.poll("it to wait for a slot", func() bool { return r.users(device) == writersPerFileSystem+1 })
+		r.poll("it to wait for a slot", func() bool { return r.store.writers.Users(device) == writersPerFileSystem+1 })
 		drained := make(chan bool, 1)
 		r.do(func() {
 			p.Drained(func() { drained <- true })
@@ -133,7 +136,7 @@ func TestLossOfARemovedProgram(t *testing.T) {
 		})
 		<-drained
 		for _, h := range held {
-			h.release()
+			h.Release()
 		}
 		r.waitForStore()
 		if said := r.log.String(); !strings.Contains(said, "output lost") || !strings.Contains(said, "bytes=4") {

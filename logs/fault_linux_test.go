@@ -9,6 +9,10 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"superd/internal/syscalls"
+	"superd/logs/logstest"
+	"superd/logs/pipe"
 )
 
 // TestWriterThatFaults: a write(2) holds the lock of its pipe while its memory is fetched, which
@@ -25,7 +29,7 @@ func TestWriterThatFaults(t *testing.T) {
 		defer close(written)
 		_, _ = unix.Write(int(p.Fd()), memory)
 	}()
-	r.poll("the first page to be in the pipe", func() bool { return pipeReadable(p.FD(Stdout)) })
+	r.poll("the first page to be in the pipe", func() bool { return pipe.Readable(p.FD(Stdout)) })
 
 	done := make(chan struct{})
 	r.do(func() { p.Drained(func() { close(done) }) }) // the collector was idle
@@ -38,7 +42,7 @@ func TestWriterThatFaults(t *testing.T) {
 	r.await(done, "the output")
 	r.await(written, "the write")
 	r.await(p.drained(), "the rest")
-	equal(t, "log", readFile(t, p.Path()), "begin\n"+strings.Repeat("\x00", len(memory)))
+	logstest.Equal(t, "log", logstest.ReadFile(t, p.Path()), "begin\n"+strings.Repeat("\x00", len(memory)))
 }
 
 // faulting returns two pages, of which the second is missing until fetched is called.
@@ -69,7 +73,7 @@ func faulting(t *testing.T) (memory []byte, fetched func()) {
 	return memory, func() {
 		if open {
 			open = false
-			closeFD(int(fd))
+			syscalls.Close(int(fd))
 		}
 	}
 }

@@ -11,10 +11,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"superd/logs/logstest"
+	"superd/logs/pipe"
+	"superd/logs/segment"
 )
 
 func TestTail(t *testing.T) {
-	big := strings.Repeat("x", 3*chunkBytes)
+	big := strings.Repeat("x", 3*pipe.ChunkBytes)
 	tests := []struct {
 		name  string
 		files []string // oldest first, the last is the newest
@@ -36,7 +40,7 @@ func TestTail(t *testing.T) {
 		{"a line cut by rotation is one", []string{"one\ntw", "o, this is\nthree\n"}, 2, "two, this is\nthree\n"},
 		{"a cut at a file's end", []string{"one\n", "two\n"}, 1, "two\n"},
 		{"a long line", []string{"one\n" + big + "\n", "two\n"}, 2, big + "\ntwo\n"},
-		{"lines at the edge of a block", []string{big + "\n" + big[:chunkBytes-1] + "\n"}, 1, big[:chunkBytes-1] + "\n"},
+		{"lines at the edge of a block", []string{big + "\n" + big[:pipe.ChunkBytes-1] + "\n"}, 1, big[:pipe.ChunkBytes-1] + "\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -49,16 +53,16 @@ func TestTail(t *testing.T) {
 			for i, text := range tt.files {
 				name := path
 				if i < len(tt.files)-1 {
-					name = stamp(i + 1).name(path)
+					name = segment.Stamp(i + 1).Name(path)
 				}
-				writeFile(t, name, text)
+				logstest.WriteFile(t, name, text)
 			}
 			p := newRig(t).program(Options{Path: path, Keep: 10})
 			var got bytes.Buffer
 			if err := p.Follow(t.Context(), tt.lines, false, &got); err != nil {
 				t.Fatal(err)
 			}
-			equal(t, "before the collector has opened the file", got.String(), tt.want)
+			logstest.Equal(t, "before the collector has opened the file", got.String(), tt.want)
 
 			p.log("new\n")
 			got.Reset()
@@ -72,7 +76,7 @@ func TestTail(t *testing.T) {
 			if err := p.Follow(t.Context(), lines, false, &got); err != nil {
 				t.Fatal(err)
 			}
-			equal(t, "after it has written", got.String(), tt.want+"new\n")
+			logstest.Equal(t, "after it has written", got.String(), tt.want+"new\n")
 		})
 	}
 }
@@ -120,7 +124,7 @@ func (r *reader) expect(want string) {
 	for r.Len() < len(want) {
 		r.rig.await(r.wrote, fmt.Sprintf("byte %d of %d", r.Len(), len(want)))
 	}
-	equal(r.rig, "followed", r.String(), want)
+	logstest.Equal(r.rig, "followed", r.String(), want)
 }
 
 func (r *reader) end() error {
@@ -160,7 +164,7 @@ func TestFollow(t *testing.T) {
 	if err := second.end(); err != nil {
 		t.Errorf("Follow() of a closed collector = %v, want its end", err)
 	}
-	if n := len(p.watchers); n > 0 {
+	if n := len(p.shared.watchers); n > 0 {
 		t.Errorf("%d watchers are left", n)
 	}
 }
@@ -186,7 +190,7 @@ func TestFollowThroughRotation(t *testing.T) {
 		r.cancel()
 		_ = r.end()
 	}
-	equal(t, "files joined", joined(t, path), want.String())
+	logstest.Equal(t, "files joined", logstest.Joined(t, path), want.String())
 }
 
 // TestFollowTooSlow: a follower that stops reading delays nothing, and gets a report of what it
@@ -225,7 +229,7 @@ func TestFollowTooSlow(t *testing.T) {
 	if got := len(before) + n + len(after); got != want.Len() {
 		t.Errorf("shown and missing are %d bytes, want %d", got, want.Len())
 	}
-	remaining := joined(t, path)
+	remaining := logstest.Joined(t, path)
 	if after != remaining {
 		t.Errorf("%d bytes are shown after what is missing, want the %d that exist", len(after), len(remaining))
 	}
@@ -260,7 +264,7 @@ func TestFollowFileChangedUnderneath(t *testing.T) {
 
 func TestFollowFromStart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
-	writeFile(t, path, "from a predecessor\n")
+	logstest.WriteFile(t, path, "from a predecessor\n")
 	p := newRig(t).program(Options{Path: path, MaxSize: 30, Keep: 10})
 	p.log("one\n")
 	p.log("two\nthree\n")
@@ -298,7 +302,7 @@ func TestTailAcrossRemovedFile(t *testing.T) {
 		if err := p.Follow(t.Context(), tt.lines, false, &got); err != nil {
 			t.Fatal(err)
 		}
-		equal(t, fmt.Sprintf("last %d lines", tt.lines), got.String(), tt.want)
+		logstest.Equal(t, fmt.Sprintf("last %d lines", tt.lines), got.String(), tt.want)
 	}
 }
 
@@ -308,7 +312,7 @@ func TestFollowToAnotherPath(t *testing.T) {
 	f := p.follow(-1)
 	p.log("one\n")
 	f.expect("one\n")
-	writeFile(t, filepath.Join(dir, "b.log"), "was there\n")
+	logstest.WriteFile(t, filepath.Join(dir, "b.log"), "was there\n")
 	p.print("two\n")
 	p.rig.do(func() { p.SetOptions(Options{Path: filepath.Join(dir, "b.log"), MaxSize: 20, Keep: 10}) })
 	p.log("three\nfour\nfive\nsix\n")
@@ -356,8 +360,8 @@ func TestFollowersOfAQuietProgramSleep(t *testing.T) {
 // TestFollowFromOlderFiles: segments rotated before the collector was made have negative positions.
 func TestFollowFromOlderFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
-	writeFile(t, stamp(1).name(path), "one\n")
-	writeFile(t, path, "two\n")
+	logstest.WriteFile(t, segment.Stamp(1).Name(path), "one\n")
+	logstest.WriteFile(t, path, "two\n")
 	p := newRig(t).program(Options{Path: path, Keep: 10})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -5,6 +5,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"superd/logs/follow"
+	"superd/logs/frame"
+	"superd/logs/logstest"
+	"superd/logs/pipe"
+	"superd/logs/segment"
 )
 
 // appendFile appends to a file that superd does not write to.
@@ -36,7 +42,7 @@ func (r *rig) openDirect(c *Collector) *os.File {
 // TestFollowMovedFileThatGrows: a follower has a moved file open, and shows what is appended to it,
 // which has no position. Then it reads the next file from its start.
 func TestFollowMovedFileThatGrows(t *testing.T) {
-	for _, format := range []Format{Raw, Direct} {
+	for _, format := range []frame.Format{frame.Raw, frame.Direct} {
 		t.Run(string(format), func(t *testing.T) {
 			r := newRig(t)
 			o := Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: format}
@@ -44,7 +50,7 @@ func TestFollowMovedFileThatGrows(t *testing.T) {
 			shown := &syncBuffer{}
 			go func() { _ = p.FollowFromStart(t.Context(), Stdout, shown) }()
 			write, reopen := p.log, func() {}
-			if format == Direct {
+			if format == frame.Direct {
 				var f *os.File
 				reopen = func() { f = r.openDirect(p.Collector) }
 				write = func(text string) {
@@ -57,7 +63,7 @@ func TestFollowMovedFileThatGrows(t *testing.T) {
 			expect := func(want string) {
 				t.Helper()
 				r.poll(want, func() bool { return shown.Len() >= len(want) })
-				equal(t, "followed", shown.String(), want)
+				logstest.Equal(t, "followed", shown.String(), want)
 			}
 			write("one\n")
 			expect("one\n")
@@ -79,10 +85,10 @@ func TestReadMovedFileThatGrows(t *testing.T) {
 	r := newRig(t)
 	r.shortenDelays()
 	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log")})
-	p.log(strings.Repeat("0123456789abcde\n", 2*chunkBytes/16))
-	reading := NewReading(t.Context(), Query{Lines: -1, Follow: true})
+	p.log(strings.Repeat("0123456789abcde\n", 2*pipe.ChunkBytes/16))
+	reading := follow.NewReading(t.Context(), follow.Query{Lines: -1, Follow: true})
 	defer reading.Close()
-	if err := reading.Set([]Input{{Collector: p.Collector}}); err != nil {
+	if err := reading.Set([]follow.Input{{Log: p.Collector.Log(Stdout)}}); err != nil {
 		t.Fatal(err)
 	}
 	for range 10 {
@@ -97,7 +103,7 @@ func TestReadMovedFileThatGrows(t *testing.T) {
 	appendFile(t, p.Path()+".1", "appended\n")
 	p.log("1\n2\n3\n")
 	var lines []string
-	var cursors []Cursor
+	var cursors []segment.Cursor
 	for {
 		e, err := reading.Next()
 		if err != nil {
@@ -114,7 +120,7 @@ func TestReadMovedFileThatGrows(t *testing.T) {
 		t.Fatalf("read %q at the end, want %q", got, want)
 	}
 	for i, rest := range []string{"web:1 web:2 web:3 ", "web:2 web:3 ", "web:3 ", ""} {
-		if got := all(t, Query{Lines: -1}, Input{Collector: p.Collector, Resume: &cursors[n+1+i]}); got != rest {
+		if got := all(t, follow.Query{Lines: -1}, follow.Input{Log: p.Collector.Log(Stdout), Resume: &cursors[n+1+i]}); got != rest {
 			t.Errorf("after %q follows %q, want %q", lines[n+1+i], got, rest)
 		}
 	}

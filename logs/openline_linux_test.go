@@ -8,6 +8,11 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"superd/logs/frame"
+	"superd/logs/frame/frametest"
+	"superd/logs/pipe"
+	"superd/logs/sink"
 )
 
 // TestPrioritiesOfPieces: only the start of a line can have a priority, which applies to all its
@@ -17,12 +22,12 @@ func TestPrioritiesOfPieces(t *testing.T) {
 	address := filepath.Join(t.TempDir(), "journal")
 	conn := listen(t, address)
 	r := newRig(t)
-	o := Options{Program: "web", Sink: Journald, Address: address}
+	o := Options{Program: "web", Sink: sink.Journald, Address: address}
 	p := r.program(o)
 	r.do(func() { p.BeginRun("1", false) })
 	want := func(line, priority string, partial bool) {
 		t.Helper()
-		fields, err := decodeJournal([]byte(receive(t, conn)))
+		fields, err := frametest.Journal([]byte(receive(t, conn)))
 		got := fmt.Sprintf("%.20q of %d, priority %s, partial %t", fields["MESSAGE"], len(fields["MESSAGE"]), fields["PRIORITY"], fields["SUPERD_PARTIAL"] == "1")
 		if want := fmt.Sprintf("%.20q of %d, priority %s, partial %t", line, len(line), priority, partial); err != nil || got != want {
 			t.Errorf("message is %s, %v, want %s", got, err, want)
@@ -55,7 +60,7 @@ func TestPrioritiesOfPieces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fd, err := AdoptFIFO(path)
+		fd, err := pipe.AdoptFIFO(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +74,7 @@ func TestPrioritiesOfPieces(t *testing.T) {
 	want("<0>rest", usual, false)
 	want("next", "2", false)
 
-	long := strings.Repeat("x", maxRecord-3)
+	long := strings.Repeat("x", frame.MaxLine-3)
 	p.print("<3>" + long + "<0>" + long + "y\n<7>\n")
 	want(long, "3", true)
 	want("<0>"+long, "3", true)
@@ -103,25 +108,25 @@ func TestPrioritiesOfPieces(t *testing.T) {
 // TestPriorityAfterADroppedLine: the rest of a line whose start was dropped is not a line of its
 // own for any writer.
 func TestPriorityAfterADroppedLine(t *testing.T) {
-	p := newRig(t).program(Options{Program: "web", Sink: Journald, Address: filepath.Join(t.TempDir(), "journal"), Drop: true})
+	p := newRig(t).program(Options{Program: "web", Sink: sink.Journald, Address: filepath.Join(t.TempDir(), "journal"), Drop: true})
 	p.print("<3>abc")
 	p.rig.poll("it is dropped", func() bool { bytes, _ := p.Dropped(); return bytes == 6 })
-	if got := openLineOf(p.FD(Stdout)); got != droppedLine {
-		t.Errorf("after a part of a line was dropped the next byte belongs to %d, want %d", got, droppedLine)
+	if got := frame.OpenLine(pipe.MarkOf(p.FD(Stdout))); got != frame.DroppedLine {
+		t.Errorf("after a part of a line was dropped the next byte belongs to %d, want %d", got, frame.DroppedLine)
 	}
 	p.print("<0>rest\n")
 	p.rig.poll("the rest is", func() bool { bytes, _ := p.Dropped(); return bytes == 14 })
-	if got := openLineOf(p.FD(Stdout)); got != atBeginning {
-		t.Errorf("after all of it was dropped the next byte belongs to %d, want %d", got, atBeginning)
+	if got := frame.OpenLine(pipe.MarkOf(p.FD(Stdout))); got != frame.AtBeginning {
+		t.Errorf("after all of it was dropped the next byte belongs to %d, want %d", got, frame.AtBeginning)
 	}
 }
 
 // TestPieceAtTheEndOfARun: a line with a message already sent ends with its run, even if another
-// line is being written then.
+// Line is being written then.
 func TestPieceAtTheEndOfARun(t *testing.T) {
 	address := filepath.Join(t.TempDir(), "journal")
 	conn := listen(t, address)
-	p := newRig(t).twoStreams(Options{Program: "web", Sink: Journald, Address: address})
+	p := newRig(t).twoStreams(Options{Program: "web", Sink: sink.Journald, Address: address})
 	p.print("<1>abc")
 	receive(t, conn)
 	p.printError("def")
@@ -129,7 +134,7 @@ func TestPieceAtTheEndOfARun(t *testing.T) {
 	receive(t, conn)
 	p.awaitDrained() // later output comes after the end
 	p.print("<5>of another run\n")
-	fields, err := decodeJournal([]byte(receive(t, conn)))
+	fields, err := frametest.Journal([]byte(receive(t, conn)))
 	if err != nil || fields["PRIORITY"] != "5" {
 		t.Errorf("message is %v, %v, want priority 5", fields, err)
 	}

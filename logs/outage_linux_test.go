@@ -13,6 +13,11 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"superd/logs/follow"
+	"superd/logs/fslimit"
+	"superd/logs/logstest"
+	"superd/logs/pipe"
 )
 
 // A stall is a log file that blocks after some output: a FIFO whose reader does not read.
@@ -90,7 +95,7 @@ func TestWriteError(t *testing.T) {
 	}
 	r.await(done, "the file to be written again")
 	p.log("two\n")
-	equal(t, "log", readFile(t, path), "one\ntwo\n")
+	logstest.Equal(t, "log", logstest.ReadFile(t, path), "one\ntwo\n")
 	// Reported after the turn in which the second line may have come, too
 	r.awaitLog("into its log again", func() {})
 	said := r.log.String()
@@ -121,7 +126,7 @@ func TestDiskFull(t *testing.T) {
 		}
 	})
 	filler := filepath.Join(dir, "filler")
-	writeFile(t, filler, strings.Repeat("x", 700_000))
+	logstest.WriteFile(t, filler, strings.Repeat("x", 700_000))
 	path := filepath.Join(dir, "web.log")
 	p := r.program(Options{Path: path})
 	var text strings.Builder
@@ -135,7 +140,7 @@ func TestDiskFull(t *testing.T) {
 			written <- err
 		}()
 	})
-	if pipeBytes(p.Collector.FD(Stdout)) == 0 {
+	if pipe.Bytes(p.Collector.FD(Stdout)) == 0 {
 		t.Error("the FIFO is empty: output is in superd, which may be killed")
 	}
 	if err := os.Remove(filler); err != nil {
@@ -145,7 +150,7 @@ func TestDiskFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.await(p.drained(), "the disk to have room")
-	equal(t, "log", readFile(t, path), text.String())
+	logstest.Equal(t, "log", logstest.ReadFile(t, path), text.String())
 }
 
 // TestNoSuchDirectory: a log file that can't be made, as its path leads through a file. Source: row
@@ -153,14 +158,14 @@ func TestDiskFull(t *testing.T) {
 func TestNoSuchDirectory(t *testing.T) {
 	r := newRig(t)
 	base := filepath.Join(t.TempDir(), "logs")
-	writeFile(t, base, "in the way")
+	logstest.WriteFile(t, base, "in the way")
 	p := r.program(Options{Path: filepath.Join(base, "web.log")})
 	r.awaitLog("not a directory", func() { p.print("one\n") })
 	if err := os.Remove(base); err != nil {
 		t.Fatal(err)
 	}
 	r.await(p.drained(), "the directory")
-	equal(t, "log", readFile(t, p.Path()), "one\n")
+	logstest.Equal(t, "log", logstest.ReadFile(t, p.Path()), "one\n")
 }
 
 func TestCloseWhileFileCannotBeWritten(t *testing.T) {
@@ -180,11 +185,7 @@ func TestCloseWhileFileCannotBeWritten(t *testing.T) {
 // goroutines as it has slots, but nothing else. Source: row 26 of the failure table.
 func TestStalledFileSystem(t *testing.T) {
 	other := "/dev/shm"
-	here, err := statPath(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if there, err := statPath(other); err != nil || there.device == here.device {
+	if _, err := os.Stat(other); err != nil || logstest.Stat(t, other).Dev == logstest.Stat(t, t.TempDir()).Dev {
 		t.Skipf("%s is not another file system", other)
 	}
 	dir, err := os.MkdirTemp(other, "superd-test")
@@ -195,14 +196,14 @@ func TestStalledFileSystem(t *testing.T) {
 
 	r := newRig(t)
 	neighbour := r.program(Options{Path: filepath.Join(dir, "neighbour.log")})
-	var held []*slot
+	device := r.fileSystemOf(dir)
+	var held []*fslimit.Slot
 	for range writersPerFileSystem { // as many writers hang
-		held = append(held, must(t, r.store.slots.acquireFor(&neighbour.streams[0].file.segments, nil)))
+		held = append(held, must(t, neighbour.shared.streams[0].file.Log().AcquireSlot(r.store.writers, nil)))
 	}
 	neighbour.print("one\n")
 	waits := neighbour.drained()
-	device := fileSystem{device: r.store.slots.mounts.Device(dir)}
-	r.poll("the neighbour to wait", func() bool { return r.users(device) == writersPerFileSystem+1 })
+	r.poll("the neighbour to wait", func() bool { return r.store.writers.Users(device) == writersPerFileSystem+1 })
 
 	elsewhere := r.program(Options{Path: filepath.Join(t.TempDir(), "elsewhere.log")})
 	for i := range 100 {
@@ -214,7 +215,7 @@ func TestStalledFileSystem(t *testing.T) {
 	default:
 	}
 	for _, h := range held {
-		h.release()
+		h.Release()
 	}
 	r.await(waits, "a slot")
 }
@@ -239,8 +240,8 @@ func TestStalledFIFOsBlockNoOthers(t *testing.T) {
 	for _, p := range blocked {
 		r.poll("an outage", func() bool { return p.Outage() != nil })
 	}
-	if got := blocked[0].Outage().Reason; !strings.HasSuffix(got, errReaderStalls.Error()) {
-		t.Errorf("the outage's reason is %q, want %q", got, errReaderStalls)
+	if got := blocked[0].Outage().Reason; !strings.HasSuffix(got, pipe.ErrReaderStalls.Error()) {
+		t.Errorf("the outage's reason is %q, want %q", got, pipe.ErrReaderStalls)
 	}
 	neighbour := r.program(Options{Path: filepath.Join(dir, "neighbour.log")})
 	for i := range 100 {
@@ -262,31 +263,22 @@ func TestLastLinesOfAStalledFileSystem(t *testing.T) {
 		t.Fatalf("last line = %q, want one", got)
 	}
 	stalled.log("two\n")
-	var held []*slot
+	var held []*fslimit.Slot
 	for range readersPerFileSystem { // as many readers hang
-		held = append(held, must(t, r.store.readers.acquireFor(&stalled.streams[0].file.segments, nil)))
+		held = append(held, must(t, stalled.shared.streams[0].file.Log().AcquireSlot(r.store.readers.Limiter, nil)))
 	}
 	elsewhere := r.program(Options{Path: "/dev/shm/not there"})
-	if got := LastLines([]*Collector{stalled.Collector, nil, elsewhere.Collector}, time.Millisecond); !slices.Equal(got, []string{"one", "", ""}) {
+	if got := follow.LastLines([]follow.Log{stalled.Log(Stdout), nil, elsewhere.Log(Stdout)}, time.Millisecond); !slices.Equal(got, []string{"one", "", ""}) {
 		t.Errorf("last lines in a stall = %q, want the one of before", got)
 	}
 	for _, h := range held {
-		h.release()
+		h.Release()
 	}
 	if got := stalled.lastLine(); got != "two" {
 		t.Errorf("last line after the stall = %q, want two", got)
 	}
-	r.poll("all readers to be gone", func() bool { return len(r.store.readers.all) == 0 })
-}
-
-// users returns the number of goroutines that have a slot at p or wait for one.
-func (r *rig) users(p fileSystem) int {
-	r.store.slots.mu.Lock()
-	defer r.store.slots.mu.Unlock()
-	if t := r.store.slots.byFileSystem[p]; t != nil {
-		return t.users
-	}
-	return 0
+	device := stalled.shared.streams[0].file.Log().FileSystem(r.store.readers.Limiter)
+	r.poll("all readers to be gone", func() bool { return r.store.readers.Limiter.Users(device) == 0 })
 }
 
 // TestSilentRunsWhileALogStalls: a program that ends repeatedly while its log stalls costs no more
@@ -300,7 +292,7 @@ func TestSilentRunsWhileALogStalls(t *testing.T) {
 			s := newStall(t, t.TempDir())
 			p := r.program(Options{Path: s.path})
 			s.fill(p)
-			r.poll("the log to stall", func() bool { return pipeBytes(p.FD(Stdout)) > 0 && p.state.Load() != idle })
+			r.poll("the log to stall", func() bool { return pipe.Bytes(p.FD(Stdout)) > 0 && p.state.Load() != idle })
 			return p, s.release
 		}},
 		{"it is full", func(t *testing.T, r *rig) (*program, func()) {
@@ -322,9 +314,9 @@ func TestSilentRunsWhileALogStalls(t *testing.T) {
 			r := newRig(t)
 			p, end := tt.stall(t, r)
 			located := func() bool {
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				return p.barriers[len(p.barriers)-1].at[Stdout] >= 0
+				p.shared.Lock()
+				defer p.shared.Unlock()
+				return p.shared.barriers[len(p.shared.barriers)-1].at[Stdout] >= 0
 			}
 			run := func(i int, f func([]byte, bool)) {
 				r.do(func() {
@@ -345,9 +337,9 @@ func TestSilentRunsWhileALogStalls(t *testing.T) {
 				})
 			}
 			countBarriers := func() int {
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				return len(p.barriers)
+				p.shared.Lock()
+				defer p.shared.Unlock()
+				return len(p.shared.barriers)
 			}
 			for i := range 1000 {
 				run(i, nil)
@@ -368,10 +360,10 @@ func TestSilentRunsWhileALogStalls(t *testing.T) {
 					t.Errorf("the tail of the one run that has written something is %q", got)
 				}
 			}
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			if len(p.barriers) > 0 {
-				t.Errorf("%d barriers remain", len(p.barriers))
+			p.shared.Lock()
+			defer p.shared.Unlock()
+			if len(p.shared.barriers) > 0 {
+				t.Errorf("%d barriers remain", len(p.shared.barriers))
 			}
 		})
 	}

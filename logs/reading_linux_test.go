@@ -7,14 +7,20 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"superd/logs/follow"
+	"superd/logs/frame"
+	"superd/logs/logstest"
+	"superd/logs/segment"
 )
 
 // at returns the record time of a second of a test.
 func at(second int) string {
-	return time.Date(2026, 11, 21, 7, 0, second, 0, time.UTC).Format(recordTime)
+	return time.Date(2026, 11, 21, 7, 0, second, 0, time.UTC).Format(frame.TimeLayout)
 }
 
 func instant(second int) time.Time { return time.Date(2026, 11, 21, 7, 0, second, 0, time.UTC) }
@@ -29,15 +35,15 @@ func (r *rig) logDir(files map[string]string) (dir string) {
 		if rotated {
 			var second int
 			fmt.Sscan(when, &second)
-			path = stamp(instant(second).UnixMicro()).name(path)
+			path = segment.Stamp(instant(second).UnixMicro()).Name(path)
 		}
-		writeFile(r, path, text)
+		logstest.WriteFile(r, path, text)
 	}
 	return dir
 }
 
 // newCollector returns a collector of a log file without a writer.
-func (r *rig) newCollector(dir, name string, format Format) (c *Collector) {
+func (r *rig) newCollector(dir, name string, format frame.Format) (c *Collector) {
 	r.do(func() {
 		c = r.store.NewCollector(r.loop.Root().Child(), name, Options{Program: name, Path: filepath.Join(dir, name), Format: format, Keep: 100})
 	})
@@ -45,9 +51,9 @@ func (r *rig) newCollector(dir, name string, format Format) (c *Collector) {
 }
 
 // all reads all output that exists, as lines: instance, text, + if the line continues.
-func all(t testing.TB, q Query, inputs ...Input) string {
+func all(t testing.TB, q follow.Query, inputs ...follow.Input) string {
 	t.Helper()
-	r := NewReading(t.Context(), q)
+	r := follow.NewReading(t.Context(), q)
 	defer r.Close()
 	if err := r.Set(inputs); err != nil {
 		t.Fatal(err)
@@ -56,7 +62,7 @@ func all(t testing.TB, q Query, inputs ...Input) string {
 }
 
 // rest returns what the reading returns until now.
-func rest(t testing.TB, r *Reading) string {
+func rest(t testing.TB, r *follow.Reading) string {
 	t.Helper()
 	var got strings.Builder
 	for {
@@ -71,7 +77,7 @@ func rest(t testing.TB, r *Reading) string {
 	}
 }
 
-func shown(e *Entry) string {
+func shown(e *follow.Entry) string {
 	switch {
 	case e.IsCursorOnly():
 		return ""
@@ -109,39 +115,39 @@ func TestReading(t *testing.T) {
 	if err := os.Chtimes(filepath.Join(dir, "r"), time.Time{}, instant(25)); err != nil {
 		t.Fatal(err)
 	}
-	text, json, raw := r.newCollector(dir, "t", Text), r.newCollector(dir, "j", JSON), r.newCollector(dir, "r", Raw)
-	every := []Input{{Collector: text}, {Collector: json}, {Collector: raw}}
-	run := func(c *Collector, id string, from, to int) Input {
-		s := &Span{ID: id, From: instant(from)}
+	text, json, raw := r.newCollector(dir, "t", frame.Text), r.newCollector(dir, "j", frame.JSON), r.newCollector(dir, "r", frame.Raw)
+	every := []follow.Input{{Log: text.Log(Stdout)}, {Log: json.Log(Stdout)}, {Log: raw.Log(Stdout)}}
+	run := func(c *Collector, id string, from, to int) follow.Input {
+		s := &follow.Span{ID: id, From: instant(from)}
 		if to > 0 {
 			s.To = instant(to)
 		}
-		return Input{Collector: c, Span: s}
+		return follow.Input{Log: c.Log(Stdout), Span: s}
 	}
 	tests := []struct {
 		name   string
-		query  Query
-		inputs []Input
+		query  follow.Query
+		inputs []follow.Input
 		want   string
 	}{
-		{"in the order of their times, raw ones of their files", Query{Lines: -1}, every,
+		{"in the order of their times, raw ones of their files", follow.Query{Lines: -1}, every,
 			"t:line 1 j:line 2 t:line 3 j:line 4 t:line 5 t:line 11 r:old t:line 21 j:line 22 t:line 23 j:line 24 r:one r:two r:thr+ j:line 26 "},
-		{"the last of each", Query{Lines: 1}, every, "t:line 23 r:thr+ j:line 26 "},
-		{"none", Query{Lines: 0}, every, ""},
-		{"across files", Query{Lines: 3}, every[:1], "t:line 11 t:line 21 t:line 23 "},
-		{"since", Query{Lines: -1, Since: instant(5)}, every,
+		{"the last of each", follow.Query{Lines: 1}, every, "t:line 23 r:thr+ j:line 26 "},
+		{"none", follow.Query{Lines: 0}, every, ""},
+		{"across files", follow.Query{Lines: 3}, every[:1], "t:line 11 t:line 21 t:line 23 "},
+		{"since", follow.Query{Lines: -1, Since: instant(5)}, every,
 			"[0] t:line 5 t:line 11 r:old t:line 21 j:line 22 t:line 23 j:line 24 r:one r:two r:thr+ j:line 26 "},
-		{"since a time after which nothing came", Query{Lines: -1, Since: instant(27)}, every, ""},
-		{"the last ones since", Query{Lines: 2, Since: instant(5)}, every[:1], "t:line 21 t:line 23 "},
-		{"that match", Query{Lines: -1, Grep: regexp.MustCompile("^line 2?3$|two")}, every, "t:line 3 t:line 23 r:two "},
-		{"the last ones that match", Query{Lines: 2, Grep: regexp.MustCompile("line .?[135]$")}, every[:1], "t:line 21 t:line 23 "},
-		{"no more than match", Query{Lines: 9, Grep: regexp.MustCompile("line [135]$")}, every[:1], "t:line 1 t:line 3 t:line 5 "},
-		{"a run of json", Query{Lines: -1}, []Input{run(json, "aa", 1, 23)}, "j:line 2 j:line 4 j:line 22 "},
-		{"the last line of a run", Query{Lines: 1}, []Input{run(json, "aa", 1, 23)}, "j:line 22 "},
-		{"the newest run of json", Query{Lines: -1}, []Input{run(json, "bb", 23, 0)}, "j:line 24 j:line 26 "},
-		{"a run of text", Query{Lines: -1}, []Input{run(text, "aa", 3, 21)}, "t:line 3 t:line 5 t:line 11 "},
-		{"a run of which only the time is known", Query{Lines: -1}, []Input{run(raw, "aa", 13, 0)}, "[0] r:one r:two r:thr+ "},
-		{"records as they stand in the file", Query{Lines: 1, Raw: true}, every[:1], "t:" + at(23) + " stdout line 23 "},
+		{"since a time after which nothing came", follow.Query{Lines: -1, Since: instant(27)}, every, ""},
+		{"the last ones since", follow.Query{Lines: 2, Since: instant(5)}, every[:1], "t:line 21 t:line 23 "},
+		{"that match", follow.Query{Lines: -1, Grep: regexp.MustCompile("^line 2?3$|two")}, every, "t:line 3 t:line 23 r:two "},
+		{"the last ones that match", follow.Query{Lines: 2, Grep: regexp.MustCompile("line .?[135]$")}, every[:1], "t:line 21 t:line 23 "},
+		{"no more than match", follow.Query{Lines: 9, Grep: regexp.MustCompile("line [135]$")}, every[:1], "t:line 1 t:line 3 t:line 5 "},
+		{"a run of json", follow.Query{Lines: -1}, []follow.Input{run(json, "aa", 1, 23)}, "j:line 2 j:line 4 j:line 22 "},
+		{"the last line of a run", follow.Query{Lines: 1}, []follow.Input{run(json, "aa", 1, 23)}, "j:line 22 "},
+		{"the newest run of json", follow.Query{Lines: -1}, []follow.Input{run(json, "bb", 23, 0)}, "j:line 24 j:line 26 "},
+		{"a run of text", follow.Query{Lines: -1}, []follow.Input{run(text, "aa", 3, 21)}, "t:line 3 t:line 5 t:line 11 "},
+		{"a run of which only the time is known", follow.Query{Lines: -1}, []follow.Input{run(raw, "aa", 13, 0)}, "[0] r:one r:two r:thr+ "},
+		{"records as they stand in the file", follow.Query{Lines: 1, Raw: true}, every[:1], "t:" + at(23) + " stdout line 23 "},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -152,42 +158,10 @@ func TestReading(t *testing.T) {
 	}
 }
 
-// TestSinceInLargeFile: --since finds its position among many records without reading them all,
-// whatever is between them.
-func TestSinceInLargeFile(t *testing.T) {
-	r := newRig(t)
-	var file strings.Builder
-	for i := range 100_000 {
-		if i%1000 == 500 {
-			file.WriteString("no record\n")
-		}
-		fmt.Fprintf(&file, "%s stdout %d\n", instant(0).Add(time.Duration(i)*time.Millisecond).Format(recordTime), i)
-	}
-	c := r.newCollector(r.logDir(map[string]string{"t": file.String()}), "t", Text)
-	s := &source{query: &Query{}}
-	s.follower = follower{ctx: t.Context(), collector: c, readers: &r.store.readers, w: s, buffer: make([]byte, leastRead)}
-	if err := s.setSegments(s.mustSegments()); err != nil {
-		t.Fatal(err)
-	}
-	for _, i := range []int{0, 1, 777, 50_000, 99_999} {
-		want := instant(0).Add(time.Duration(i) * time.Millisecond)
-		p, coarse, err := s.seek(want)
-		position := int64(strings.Index(file.String(), want.Format(recordTime)))
-		if err != nil || coarse || p > position || position-p > 3*leastRead {
-			t.Errorf("seek(%v) = %d, %v, %v; it is at %d", want, p, coarse, err, position)
-		}
-	}
-}
-
-func (s *source) mustSegments() *segments {
-	segs, _ := s.collector.segments()
-	return segs
-}
-
 // TestReadingResumes: with a cursor a successor continues at the same place, whatever happened to
 // the file.
 func TestReadingResumes(t *testing.T) {
-	for _, compression := range []Compression{"", Gzip, Zstd} {
+	for _, compression := range []segment.Compression{"", segment.Gzip, segment.Zstd} {
 		r := newRig(t)
 		o := Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: 40, Keep: 1000, Compression: compression}
 		p := r.program(o)
@@ -200,10 +174,10 @@ func TestReadingResumes(t *testing.T) {
 		}
 		print(0, 3)
 		got := ""
-		var cursor *Cursor
+		var cursor *segment.Cursor
 		for n := 3; n < 60; n += n / 3 {
-			reading := NewReading(t.Context(), Query{Lines: -1, Follow: true})
-			if err := reading.Set([]Input{{Collector: r.reader(o), Resume: cursor}}); err != nil {
+			reading := follow.NewReading(t.Context(), follow.Query{Lines: -1, Follow: true})
+			if err := reading.Set([]follow.Input{{Log: r.reader(o).Log(Stdout), Resume: cursor}}); err != nil {
 				t.Fatal(err)
 			}
 			for {
@@ -214,7 +188,7 @@ func TestReadingResumes(t *testing.T) {
 				if e == nil {
 					break
 				}
-				c, err := ParseCursor(e.Cursor.String())
+				c, err := segment.ParseCursor(e.Cursor.String())
 				if err != nil || c != e.Cursor {
 					t.Fatalf("cursor %v became %v, %v", e.Cursor, c, err)
 				}
@@ -227,8 +201,8 @@ func TestReadingResumes(t *testing.T) {
 			reading.Close()
 			print(n, n+n/3)
 		}
-		got += all(t, Query{Lines: -1}, Input{Collector: r.reader(o), Resume: cursor})
-		equal(t, "what was read in pieces, compressed "+string(compression), got, want)
+		got += all(t, follow.Query{Lines: -1}, follow.Input{Log: r.reader(o).Log(Stdout), Resume: cursor})
+		logstest.Equal(t, "what was read in pieces, compressed "+string(compression), got, want)
 	}
 }
 
@@ -236,7 +210,7 @@ func TestReadingResumes(t *testing.T) {
 func (r *rig) reader(o Options) (c *Collector) {
 	r.poll("rotated files to be compressed", func() bool {
 		names, err := filepath.Glob(o.Path + ".*")
-		return err == nil && !slices.ContainsFunc(names, func(name string) bool { return !strings.HasSuffix(name, o.Compression.suffix()) })
+		return err == nil && !slices.ContainsFunc(names, func(name string) bool { return !strings.HasSuffix(name, o.Compression.Suffix()) })
 	})
 	r.do(func() { c = r.store.NewCollector(r.loop.Root().Child(), "web", o) })
 	return c
@@ -245,7 +219,7 @@ func (r *rig) reader(o Options) (c *Collector) {
 // TestReadingLeavesMinFree: a segment that can't be unpacked without reserved space is skipped, and
 // that is shown. Newest lines need no unpacking.
 func TestReadingLeavesMinFree(t *testing.T) {
-	for _, compression := range []Compression{Gzip, Zstd} {
+	for _, compression := range []segment.Compression{segment.Gzip, segment.Zstd} {
 		r := newRig(t)
 		o := Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: 20, Keep: 1000, Compression: compression}
 		p := r.program(o)
@@ -255,7 +229,7 @@ func TestReadingLeavesMinFree(t *testing.T) {
 		full := o
 		full.MinFree = 1 << 60
 		const missing = "[14] [14] [14] "
-		for query, want := range map[*Query]string{
+		for query, want := range map[*follow.Query]string{
 			{Lines: -1}: missing + "web:line 6 ",
 			{Lines: 1}:  "web:line 6 ",
 			{Lines: 4}:  "[14] web:line 6 ",
@@ -263,12 +237,12 @@ func TestReadingLeavesMinFree(t *testing.T) {
 			{Lines: -1, Since: time.Now().Add(-time.Hour)}:           missing + "web:line 6 ",
 			{Lines: 3, Since: time.Now().Add(-time.Hour), Raw: true}: "[14] web:line 6 ",
 		} {
-			if got := all(t, *query, Input{Collector: r.reader(full)}); got != want {
+			if got := all(t, *query, follow.Input{Log: r.reader(full).Log(Stdout)}); got != want {
 				t.Errorf("%s, %+v: %q, want %q", compression, *query, got, want)
 			}
 		}
-		reading := NewReading(t.Context(), Query{Lines: -1})
-		if err := reading.Set([]Input{{Collector: r.reader(full)}}); err != nil {
+		reading := follow.NewReading(t.Context(), follow.Query{Lines: -1})
+		if err := reading.Set([]follow.Input{{Log: r.reader(full).Log(Stdout)}}); err != nil {
 			t.Fatal(err)
 		}
 		if e, err := reading.Next(); err != nil || !strings.Contains(e.Note, "14 bytes can't be shown: unpack ") || !strings.Contains(e.Note, "min_free is 1152921504606846976") {
@@ -280,21 +254,21 @@ func TestReadingLeavesMinFree(t *testing.T) {
 			t.Errorf("Follow() = %v, %q", err, text.String())
 		}
 		r.do(func() { p.SetOptions(full) })
-		equal(t, "the end of the run", p.tail(), "line 0\nline 1\nline 2\nline 3\nline 4\nline 5\nline 6\n")
+		logstest.Equal(t, "the end of the run", p.tail(), "line 0\nline 1\nline 2\nline 3\nline 4\nline 5\nline 6\n")
 	}
 }
 
 func TestResumeWhereFilesAreGone(t *testing.T) {
 	r := newRig(t)
 	dir := r.logDir(map[string]string{"r@10": "one\n", "r@20": "two\n", "r": "three\n"})
-	c := r.newCollector(dir, "r", Raw)
-	cursorOf := func(lines int) *Cursor {
-		reading := NewReading(t.Context(), Query{Lines: -1})
+	c := r.newCollector(dir, "r", frame.Raw)
+	cursorOf := func(lines int) *segment.Cursor {
+		reading := follow.NewReading(t.Context(), follow.Query{Lines: -1})
 		defer reading.Close()
-		if err := reading.Set([]Input{{Collector: c}}); err != nil {
+		if err := reading.Set([]follow.Input{{Log: c.Log(Stdout)}}); err != nil {
 			t.Fatal(err)
 		}
-		var cursor Cursor
+		var cursor segment.Cursor
 		for range lines {
 			e, err := reading.Next()
 			if e == nil || err != nil {
@@ -305,45 +279,41 @@ func TestResumeWhereFilesAreGone(t *testing.T) {
 		return &cursor
 	}
 	first, last := cursorOf(1), cursorOf(3)
-	first.offset-- // within the line
+	first.Offset-- // within the line
 	remove := func(name string) {
 		if err := os.Remove(name); err != nil {
 			t.Fatal(err)
 		}
 	}
-	remove(stamp(instant(10).UnixMicro()).name(filepath.Join(dir, "r")))
-	if got := all(t, Query{Lines: -1}, Input{Collector: r.newCollector(dir, "r", Raw), Resume: first}); got != "[-1] r:two r:three " {
+	remove(segment.Stamp(instant(10).UnixMicro()).Name(filepath.Join(dir, "r")))
+	if got := all(t, follow.Query{Lines: -1}, follow.Input{Log: r.newCollector(dir, "r", frame.Raw).Log(Stdout), Resume: first}); got != "[-1] r:two r:three " {
 		t.Errorf("after a file that was removed: %s", got)
 	}
 	remove(filepath.Join(dir, "r"))
-	writeFile(t, filepath.Join(dir, "other"), "")
-	writeFile(t, filepath.Join(dir, "r"), "new\n")
-	if got := all(t, Query{Lines: -1}, Input{Collector: r.newCollector(dir, "r", Raw), Resume: last}); got != "[-1] r:new " {
+	logstest.WriteFile(t, filepath.Join(dir, "other"), "")
+	logstest.WriteFile(t, filepath.Join(dir, "r"), "new\n")
+	if got := all(t, follow.Query{Lines: -1}, follow.Input{Log: r.newCollector(dir, "r", frame.Raw).Log(Stdout), Resume: last}); got != "[-1] r:new " {
 		t.Errorf("after one that was replaced: %s", got)
 	}
-	writeFile(t, filepath.Join(dir, "r"), "")
-	last = &Cursor{stamp: stamp(instant(20).UnixMicro()), inode: r.inode(filepath.Join(dir, "r")), offset: 4}
-	writeFile(t, filepath.Join(dir, "r"), "x\n")
-	if got := all(t, Query{Lines: -1}, Input{Collector: r.newCollector(dir, "r", Raw), Resume: last}); got != "[-1] r:x " {
+	logstest.WriteFile(t, filepath.Join(dir, "r"), "")
+	last = mustParse(t, fmt.Sprintf("n%s.%s.4", strconv.FormatInt(instant(20).UnixMicro(), 36), strconv.FormatUint(r.inode(filepath.Join(dir, "r")), 36)))
+	logstest.WriteFile(t, filepath.Join(dir, "r"), "x\n")
+	if got := all(t, follow.Query{Lines: -1}, follow.Input{Log: r.newCollector(dir, "r", frame.Raw).Log(Stdout), Resume: last}); got != "[-1] r:x " {
 		t.Errorf("after one that was truncated: %s", got)
 	}
 }
 
 func (r *rig) inode(path string) uint64 {
-	info, err := statPath(path)
-	if err != nil {
-		r.Fatal(err)
-	}
-	return info.inode
+	return logstest.Stat(r, path).Ino
 }
 
 func TestLongLinesAreReadInParts(t *testing.T) {
 	r := newRig(t)
-	line := strings.Repeat("x", 3*maxRecord) + "end"
-	c := r.newCollector(r.logDir(map[string]string{"r": line + "\nnext\n"}), "r", Raw)
-	reading := NewReading(t.Context(), Query{Lines: -1})
+	line := strings.Repeat("x", 3*frame.MaxLine) + "end"
+	c := r.newCollector(r.logDir(map[string]string{"r": line + "\nnext\n"}), "r", frame.Raw)
+	reading := follow.NewReading(t.Context(), follow.Query{Lines: -1})
 	defer reading.Close()
-	if err := reading.Set([]Input{{Collector: c}}); err != nil {
+	if err := reading.Set([]follow.Input{{Log: c.Log(Stdout)}}); err != nil {
 		t.Fatal(err)
 	}
 	var got bytes.Buffer
@@ -355,7 +325,7 @@ func TestLongLinesAreReadInParts(t *testing.T) {
 		if e == nil {
 			break
 		}
-		if len(e.Line) > maxRecord {
+		if len(e.Line) > frame.MaxLine {
 			t.Errorf("a part of %d bytes", len(e.Line))
 		}
 		got.Write(e.Line)
@@ -363,22 +333,22 @@ func TestLongLinesAreReadInParts(t *testing.T) {
 			got.WriteByte('\n')
 		}
 	}
-	equal(t, "the parts", got.String(), line+"\nnext\n")
+	logstest.Equal(t, "the parts", got.String(), line+"\nnext\n")
 }
 
 // TestPiecesOfALineCountOnce: the pieces of a line count as one line, and show that they continue.
 func TestPiecesOfALineCountOnce(t *testing.T) {
 	r := newRig(t)
-	long := strings.Repeat("x", 3*maxRecord)
+	long := strings.Repeat("x", 3*frame.MaxLine)
 	record := func(stream, text string) string { return at(1) + " " + stream + " " + text + "\n" }
 	dir := r.logDir(map[string]string{
 		"r": "first\n" + long + "end\nlast\n",
-		"t": record("stdout", "first") + record("stdout+", long[:maxRecord]) + record("stderr+", "x") + record("stdout+", "y") + record("stderr", "end") + record("stdout", "end") + record("stdout", "last"),
+		"t": record("stdout", "first") + record("stdout+", long[:frame.MaxLine]) + record("stderr+", "x") + record("stdout+", "y") + record("stderr", "end") + record("stdout", "end") + record("stdout", "last"),
 	})
-	pieces := func(c *Collector, q Query) (got []string) {
-		reading := NewReading(t.Context(), q)
+	pieces := func(c *Collector, q follow.Query) (got []string) {
+		reading := follow.NewReading(t.Context(), q)
 		defer reading.Close()
-		if err := reading.Set([]Input{{Collector: c}}); err != nil {
+		if err := reading.Set([]follow.Input{{Log: c.Log(Stdout)}}); err != nil {
 			t.Fatal(err)
 		}
 		for {
@@ -396,22 +366,22 @@ func TestPiecesOfALineCountOnce(t *testing.T) {
 			got = append(got, text)
 		}
 	}
-	full := fmt.Sprint(maxRecord)
-	raw, labelled := r.newCollector(dir, "r", Raw), r.newCollector(dir, "t", Text)
+	full := fmt.Sprint(frame.MaxLine)
+	raw, labelled := r.newCollector(dir, "r", frame.Raw), r.newCollector(dir, "t", frame.Text)
 	tests := []struct {
 		name      string
 		collector *Collector
-		query     Query
+		query     follow.Query
 		want      []string
 	}{
-		{"raw", raw, Query{Lines: 2}, []string{"x" + full, "+x" + full, "+x" + full, "+e3", "l4"}},
-		{"raw, all", raw, Query{Lines: -1}, []string{"f5", "x" + full, "+x" + full, "+x" + full, "+e3", "l4"}},
-		{"raw, of those that match", raw, Query{Lines: 2, Grep: regexp.MustCompile("[xl]")}, []string{"x" + full, "+x" + full, "+x" + full, "l4"}},
-		{"raw, pieces that match", raw, Query{Lines: -1, Grep: regexp.MustCompile("end|last")}, []string{"e3", "l4"}},
-		{"labelled, one", labelled, Query{Lines: 1}, []string{"l4"}},
-		{"labelled, two", labelled, Query{Lines: 2}, []string{"x1", "+e3", "l4"}},
-		{"labelled, three", labelled, Query{Lines: 3}, []string{"x" + full, "x1", "+y1", "+e3", "+e3", "l4"}},
-		{"labelled, as it stands in the file", labelled, Query{Lines: 2, Raw: true}, []string{"23", "21"}},
+		{"raw", raw, follow.Query{Lines: 2}, []string{"x" + full, "+x" + full, "+x" + full, "+e3", "l4"}},
+		{"raw, all", raw, follow.Query{Lines: -1}, []string{"f5", "x" + full, "+x" + full, "+x" + full, "+e3", "l4"}},
+		{"raw, of those that match", raw, follow.Query{Lines: 2, Grep: regexp.MustCompile("[xl]")}, []string{"x" + full, "+x" + full, "+x" + full, "l4"}},
+		{"raw, pieces that match", raw, follow.Query{Lines: -1, Grep: regexp.MustCompile("end|last")}, []string{"e3", "l4"}},
+		{"labelled, one", labelled, follow.Query{Lines: 1}, []string{"l4"}},
+		{"labelled, two", labelled, follow.Query{Lines: 2}, []string{"x1", "+e3", "l4"}},
+		{"labelled, three", labelled, follow.Query{Lines: 3}, []string{"x" + full, "x1", "+y1", "+e3", "+e3", "l4"}},
+		{"labelled, as it stands in the file", labelled, follow.Query{Lines: 2, Raw: true}, []string{"23", "21"}},
 	}
 	for _, tt := range tests {
 		if got := pieces(tt.collector, tt.query); tt.query.Raw && len(got) != len(tt.want) || !tt.query.Raw && !slices.Equal(got, tt.want) {
@@ -427,10 +397,10 @@ func TestRunBegins(t *testing.T) {
 	begins := make(chan RunStart, 10)
 	r.store.OnFirstOutput(func(b RunStart) { begins <- b })
 	path := filepath.Join(t.TempDir(), "web.log")
-	writeFile(t, path, "of a predecessor\n")
-	o := Options{Program: "w", Path: path, MaxSize: 40, Keep: 100, Compression: Gzip}
+	logstest.WriteFile(t, path, "of a predecessor\n")
+	o := Options{Program: "w", Path: path, MaxSize: 40, Keep: 100, Compression: segment.Gzip}
 	p := r.program(o)
-	var spans []*Span
+	var spans []*follow.Span
 	for i, run := range []string{"one", "silent", "two", "three"} {
 		r.do(func() { p.BeginRun(run, false) })
 		if run != "silent" {
@@ -442,13 +412,13 @@ func TestRunBegins(t *testing.T) {
 			if n := len(spans); n > 0 {
 				spans[n-1].End = &b.At
 			}
-			spans = append(spans, &Span{ID: run, Start: &b.At})
+			spans = append(spans, &follow.Span{ID: run, Start: &b.At})
 		}
 		r.do(func() { p.EndRun() })
 	}
 	for _, span := range spans {
 		want := fmt.Sprintf("web:a of %s web:b of %s ", span.ID, span.ID)
-		if got := all(t, Query{Lines: -1}, Input{Collector: r.reader(o), Span: span}); got != want {
+		if got := all(t, follow.Query{Lines: -1}, follow.Input{Log: r.reader(o).Log(Stdout), Span: span}); got != want {
 			t.Errorf("run %s: %s, want %s", span.ID, got, want)
 		}
 	}
@@ -459,40 +429,11 @@ func TestRunBegins(t *testing.T) {
 	}
 }
 
-func TestEntryAsJSON(t *testing.T) {
-	cursor := Cursor{rotated: true, stamp: 36, offset: 37}
-	tests := []struct {
-		entry Entry
-		want  string
-	}{
-		{Entry{Time: at(1), Program: "p", Instance: "p@1", Run: "r", Stream: "stdout", Line: []byte(`a"`), Cursor: cursor},
-			`{"time":"` + at(1) + `","program":"p","instance":"p@1","run":"r","stream":"stdout","partial":false,"line":"a\"","cursor":"p@1:r10.11"}`},
-		{Entry{Instance: "p", Line: []byte("\xff"), Partial: true, Cursor: cursor},
-			`{"time":null,"program":"","instance":"p","run":null,"stream":null,"partial":true,"line":"\ufffd","bytes":"/w==","cursor":"p:r10.11"}`},
-		{Entry{Instance: "p", Note: "gone", MissingBytes: 3, Cursor: cursor},
-			`{"time":null,"program":"","instance":"p","note":"gone","lost_bytes":3,"cursor":"p:r10.11"}`},
-		{Entry{Instance: "p", cursorOnly: true, Cursor: cursor}, `{"instance":"p","cursor":"p:r10.11"}`},
-	}
-	for _, tt := range tests {
-		if got := string(tt.entry.AppendJSON(nil, tt.entry.Instance)); got != tt.want+"\n" {
-			t.Errorf("got  %s\nwant %s", got, tt.want)
-		}
-	}
-}
-
-func TestBadCursors(t *testing.T) {
-	for _, text := range []string{"", "n", "r", "x1.2", "r1", "r1.2.3", "n1.2", "r-1.2", "r1.-2", "n1.2.3.4", "n1.!.3", "r99999999999999999999.0"} {
-		if c, err := ParseCursor(text); err == nil {
-			t.Errorf("ParseCursor(%q) = %v, want an error", text, c)
-		}
-	}
-}
-
 // TestReadingHasFewFilesOpen: a reading has few files open at a time, however many it reads and
 // however slowly, and none at its end.
 func TestReadingHasFewFilesOpen(t *testing.T) {
 	r := newRig(t)
-	const collectors, lines = maxOpen + 36, 1000 // of 80 bytes: more than is read at a time
+	const collectors, lines = follow.MaxOpen + 36, 1000 // of 80 bytes: more than is read at a time
 	files := map[string]string{}
 	for i := range collectors {
 		var text strings.Builder
@@ -502,9 +443,9 @@ func TestReadingHasFewFilesOpen(t *testing.T) {
 		files[fmt.Sprint(i)] = text.String()
 	}
 	dir := r.logDir(files)
-	var inputs []Input
+	var inputs []follow.Input
 	for i := range collectors {
-		inputs = append(inputs, Input{Collector: r.newCollector(dir, fmt.Sprint(i), Text)})
+		inputs = append(inputs, follow.Input{Log: r.newCollector(dir, fmt.Sprint(i), frame.Text).Log(Stdout)})
 	}
 	open := func() (n int) {
 		entries, err := os.ReadDir("/proc/self/fd")
@@ -518,7 +459,7 @@ func TestReadingHasFewFilesOpen(t *testing.T) {
 		}
 		return n
 	}
-	reading := NewReading(t.Context(), Query{Lines: -1})
+	reading := follow.NewReading(t.Context(), follow.Query{Lines: -1})
 	defer reading.Close()
 	if err := reading.Set(inputs); err != nil {
 		t.Fatal(err)
@@ -536,10 +477,44 @@ func TestReadingHasFewFilesOpen(t *testing.T) {
 			most = max(most, open())
 		}
 	}
-	if most == 0 || most > maxOpen {
-		t.Errorf("%d files were open at a time, want 1 to %d", most, maxOpen)
+	if most == 0 || most > follow.MaxOpen {
+		t.Errorf("%d files were open at a time, want 1 to %d", most, follow.MaxOpen)
 	}
 	if e, err := reading.Next(); e != nil || err != nil || open() > 0 {
 		t.Errorf("at the end: %v, %v, %d files are open", e, err, open())
+	}
+}
+
+// BenchmarkReadingOfADirectory: the time to begin reading the logs of many programs in one
+// directory is linear in their number, not quadratic.
+func BenchmarkReadingOfADirectory(b *testing.B) {
+	for _, programs := range []int{500, 2000} {
+		b.Run(fmt.Sprint(programs), func(b *testing.B) {
+			r := newRig(b)
+			dir := b.TempDir()
+			for i := range programs {
+				for k := range 3 {
+					if err := os.WriteFile(segment.Stamp(k+1).Name(filepath.Join(dir, fmt.Sprint(i))), nil, 0o600); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			for b.Loop() {
+				b.StopTimer()
+				var inputs []follow.Input
+				for i := range programs {
+					inputs = append(inputs, follow.Input{Log: r.newCollector(dir, fmt.Sprint(i), frame.Raw).Log(Stdout)})
+				}
+				reading := follow.NewReading(b.Context(), follow.Query{Lines: 1})
+				b.StartTimer()
+				if err := reading.Set(inputs); err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				reading.Close()
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*programs), "ns/program")
+		})
 	}
 }

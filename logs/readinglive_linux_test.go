@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"superd/logs/follow"
 )
 
 // TestReadingFollows: new output is read as it comes, across rotations, of old and new instances.
@@ -16,9 +18,9 @@ func TestReadingFollows(t *testing.T) {
 	p.log("before\n")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	reading := NewReading(ctx, Query{Lines: 0, Follow: true})
+	reading := follow.NewReading(ctx, follow.Query{Lines: 0, Follow: true})
 	defer reading.Close()
-	if err := reading.Set([]Input{{Collector: p.Collector}}); err != nil {
+	if err := reading.Set([]follow.Input{{Log: p.Collector.Log(Stdout)}}); err != nil {
 		t.Fatal(err)
 	}
 	got := rest(t, reading)
@@ -39,7 +41,7 @@ func TestReadingFollows(t *testing.T) {
 	p.log("begun")
 	other := r.program(Options{Path: filepath.Join(t.TempDir(), "other.log")})
 	other.log("there already\n")
-	if err := reading.Set([]Input{{Collector: p.Collector}, {Collector: other.Collector, FromStart: true}}); err != nil {
+	if err := reading.Set([]follow.Input{{Log: p.Collector.Log(Stdout)}, {Log: other.Collector.Log(Stdout), FromStart: true}}); err != nil {
 		t.Fatal(err)
 	}
 	until("web:there already ")
@@ -50,7 +52,7 @@ func TestReadingFollows(t *testing.T) {
 	until("web:more ")
 	r.do(other.scope.Close) // removed
 	until("web:last+ ")
-	if err := reading.Set([]Input{{Collector: p.Collector}}); err != nil {
+	if err := reading.Set([]follow.Input{{Log: p.Collector.Log(Stdout)}}); err != nil {
 		t.Fatal(err)
 	}
 	p.log("end\n")
@@ -64,9 +66,9 @@ func TestReadingAcrossPathsInMidLine(t *testing.T) {
 	dir := t.TempDir()
 	p := r.program(Options{Path: filepath.Join(dir, "a.log")})
 	p.log("one\nbegun")
-	reading := NewReading(t.Context(), Query{Lines: -1, Follow: true})
+	reading := follow.NewReading(t.Context(), follow.Query{Lines: -1, Follow: true})
 	defer reading.Close()
-	if err := reading.Set([]Input{{Collector: p.Collector}}); err != nil {
+	if err := reading.Set([]follow.Input{{Log: p.Collector.Log(Stdout)}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := rest(t, reading); got != "web:one " {
@@ -84,9 +86,9 @@ func TestReadingAcrossPathsInMidLine(t *testing.T) {
 func TestSlowReadingReportsMissingOutput(t *testing.T) {
 	r := newRig(t)
 	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: 64, Keep: 2})
-	reading := NewReading(t.Context(), Query{Lines: -1, Follow: true})
+	reading := follow.NewReading(t.Context(), follow.Query{Lines: -1, Follow: true})
 	defer reading.Close()
-	if err := reading.Set([]Input{{Collector: p.Collector}}); err != nil {
+	if err := reading.Set([]follow.Input{{Log: p.Collector.Log(Stdout)}}); err != nil {
 		t.Fatal(err)
 	}
 	p.log("line 1000\n")

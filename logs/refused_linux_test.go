@@ -8,13 +8,15 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"superd/logs/frame"
+	"superd/logs/fslimit"
+	"superd/logs/logstest"
+	"superd/logs/pipe"
 )
 
 // refuse makes the store behave as if calls were refused.
 func (r *rig) refuse(splice, tee bool) {
-	r.store.refused.splice.Store(splice)
-	r.store.refused.tee.Store(tee)
+	r.store.refused.Set(splice, tee)
 }
 
 // uneven returns numbered lines of different lengths.
@@ -32,8 +34,8 @@ func TestRefusedCalls(t *testing.T) {
 		splice, tee bool
 	}{{"splice", true, false}, {"tee", false, true}, {"both", true, true}} {
 		for name, o := range map[string]Options{
-			"raw": {}, "rotated": {MaxSize: 5000, Keep: 1000}, "text": {Format: Text}, "drop": {Drop: true},
-			"full": {Path: "full"}, "aged": {MaxAge: 1, Keep: 1000}, "split": {Split: true, Format: JSON},
+			"raw": {}, "rotated": {MaxSize: 5000, Keep: 1000}, "text": {Format: frame.Text}, "drop": {Drop: true},
+			"full": {Path: "full"}, "aged": {MaxAge: 1, Keep: 1000}, "split": {Split: true, Format: frame.JSON},
 		} {
 			t.Run(calls.name+" "+name, func(t *testing.T) {
 				r := newRig(t)
@@ -43,14 +45,14 @@ func TestRefusedCalls(t *testing.T) {
 				o := o
 				o.Path = path
 				if full { // until it is removed
-					mustDo(t, os.Symlink("/dev/full", path))
+					logstest.Must(t, os.Symlink("/dev/full", path))
 				}
 				p := r.program(o)
 				text := uneven(3000)
 				if full {
 					r.awaitLog("the program blocks", func() { p.print("first\n") })
 					text = "first\n" + text
-					mustDo(t, os.Remove(path))
+					logstest.Must(t, os.Remove(path))
 					p.log(strings.TrimPrefix(text, "first\n"))
 				} else {
 					for rest := text; rest != ""; {
@@ -65,13 +67,13 @@ func TestRefusedCalls(t *testing.T) {
 				p.rest()
 				r.do(p.scope.Close)
 				r.waitForStore()
-				got := joined(t, path)
+				got := logstest.Joined(t, path)
 				text += "no end"
-				if o.Format.records() { // a line may be several records
-					got = strings.ReplaceAll(string(linesIn(o.Format, []byte(got), false)), "\n", "")
+				if o.Format.Records() { // a line may be several records
+					got = strings.ReplaceAll(string(frame.Lines(o.Format, []byte(got), false)), "\n", "")
 					text = strings.ReplaceAll(text, "\n", "")
 				}
-				equal(t, "log", got, text)
+				logstest.Equal(t, "log", got, text)
 			})
 		}
 	}
@@ -80,7 +82,7 @@ func TestRefusedCalls(t *testing.T) {
 // TestReadAheadIsWrittenAtTheEnd: the part of an incomplete line that was read ahead is written
 // when the collector is closed, as it is no longer in a pipe.
 func TestReadAheadIsWrittenAtTheEnd(t *testing.T) {
-	for name, o := range map[string]Options{"text": {Format: Text}, "drop": {Drop: true}} {
+	for name, o := range map[string]Options{"text": {Format: frame.Text}, "drop": {Drop: true}} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			r.refuse(true, true)
@@ -88,10 +90,10 @@ func TestReadAheadIsWrittenAtTheEnd(t *testing.T) {
 			p := r.program(o)
 			p.log("one\n")
 			p.print("two")
-			r.poll("it to be read", func() bool { return pipeBytes(p.FD(Stdout)) == 0 })
+			r.poll("it to be read", func() bool { return pipe.Bytes(p.FD(Stdout)) == 0 })
 			r.do(p.scope.Close)
 			r.waitForStore()
-			if got := readFile(t, o.Path); !strings.Contains(got, "one\n") || !strings.Contains(got, "two") {
+			if got := logstest.ReadFile(t, o.Path); !strings.Contains(got, "one\n") || !strings.Contains(got, "two") {
 				t.Errorf("the log holds %q", got)
 			}
 		})
@@ -104,13 +106,13 @@ func TestLostReadAheadIsLogged(t *testing.T) {
 	r := newRig(t)
 	r.refuse(true, true)
 	r.store.stallTimeout = time.Millisecond
-	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Text})
+	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: frame.Text})
 	p.log("one\n")
 	p.print("two")
-	r.poll("it to be read", func() bool { return pipeBytes(p.FD(Stdout)) == 0 })
-	var held []*slot
+	r.poll("it to be read", func() bool { return pipe.Bytes(p.FD(Stdout)) == 0 })
+	var held []*fslimit.Slot
 	for range writersPerFileSystem { // as many writers hang
-		held = append(held, must(t, r.store.slots.acquireFor(&p.streams[0].file.segments, nil)))
+		held = append(held, must(t, p.shared.streams[0].file.Log().AcquireSlot(r.store.writers, nil)))
 	}
 	r.do(p.scope.Close)
 	r.poll("the loss to be logged", func() bool {
@@ -120,15 +122,7 @@ func TestLostReadAheadIsLogged(t *testing.T) {
 		t.Errorf("the log doesn't say how much was lost:\n%s", said)
 	}
 	for _, h := range held {
-		h.release()
+		h.Release()
 	}
 	r.waitForStore()
-}
-
-func TestIsRefused(t *testing.T) {
-	for err, want := range map[error]bool{unix.ENOSYS: true, unix.EPERM: true, unix.EAGAIN: false, unix.ENOSPC: false, nil: false} {
-		if got := isRefused(err); got != want {
-			t.Errorf("isRefused(%v) = %v, want %v", err, got, want)
-		}
-	}
 }

@@ -1,23 +1,15 @@
 package logs
 
-import (
-	"slices"
-	"time"
-)
-
-// retryDelay returns the delay before a failed write is tried again; attempt counts from 0.
-func retryDelay(attempt int) time.Duration {
-	return min(100*time.Millisecond<<min(max(attempt, 0), 10), 2*time.Second)
-}
+import "time"
 
 // awaitRetry waits before a failed write is tried again, or until the other stream has output. It
 // reports false when closing.
 func (s *stream) awaitRetry() bool {
-	s.store.poller.reportBlocked(s.wakeup)
-	timer := time.NewTimer(s.store.retryDelay(int(s.failures) - 1))
+	s.c.store.poller.ReportBlocked(s.c.shared.wakeup)
+	timer := time.NewTimer(s.c.store.retryDelay(int(s.failures) - 1))
 	defer timer.Stop()
 	for {
-		s.clearDirty()
+		s.c.clearDirty()
 		// After clearDirty: a barrier that was added while the collector was dirty woke nothing.
 		if s.barrierNeedsTry() {
 			return true
@@ -30,8 +22,8 @@ func (s *stream) awaitRetry() bool {
 		case <-timer.C:
 			return true
 		case <-recheck:
-		case <-s.wake:
-		case <-s.stop:
+		case <-s.c.shared.wakeup.Wake:
+		case <-s.c.shared.wakeup.Stop:
 			return false
 		}
 	}
@@ -41,14 +33,14 @@ func (s *stream) awaitRetry() bool {
 // there is some now that can be written. recheck is nil, or receives when watchOther has to be
 // called again: the rest of a line causes no event (see awaitLineEnd).
 func (s *stream) watchOther() (now bool, recheck <-chan time.Time) {
-	for _, other := range s.inOrder() {
+	for _, other := range s.c.inOrder() {
 		if !s.mayProceed(other) {
 			continue
 		}
-		n := other.bytes()
+		n := other.source.Bytes()
 		switch {
 		case n == 0:
-			s.armWatch(other)
+			s.c.armWatch(other)
 		case !other.isPartial(n) || other.partialDue():
 			return true, nil
 		default:
@@ -58,51 +50,10 @@ func (s *stream) watchOther() (now bool, recheck <-chan time.Time) {
 	return false, recheck
 }
 
-// clearDirty resets dirty, so that the next output signals the wakeup again.
-func (c *Collector) clearDirty() { c.state.CompareAndSwap(dirty, draining) }
-
-// barrierNeedsTry reports whether a new barrier requires another write now, to find out whether it
-// fails.
-func (s *stream) barrierNeedsTry() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.barriers, func(m barrier) bool { return m.failed != nil && m.at[s.which] == unlocated })
-}
-
 // mayProceed reports whether output of other can be written while s's file fails: other has another
 // file, without failures, and does not wait for s at a barrier.
 func (s *stream) mayProceed(other *stream) bool {
 	return other.file != s.file && other.failures == 0 && !other.waitsAtBarrier()
-}
-
-// waitsAtBarrier reports whether the other stream has not reached a barrier yet that this one has
-// passed.
-func (s *stream) waitsAtBarrier() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.barriers, func(m barrier) bool { return m.at[s.which] == passed })
-}
-
-// awaitOutput waits until output comes, for pause at most. It reports false when closing.
-func (c *Collector) awaitOutput(pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-c.wake:
-		return true
-	case <-c.stop:
-		return false
-	}
-}
-
-// A partialLine is a line whose end has not come yet.
-type partialLine struct {
-	at    int64 // bytes of output before it
-	bytes int64 // of it in the pipe when last checked
-	since time.Time
-	due   bool // what is there must be written as a partial record
 }
 
 // notePartial records that the pipe has only the first n bytes of a line.
@@ -124,3 +75,11 @@ func (s *stream) partialDue() bool {
 	s.partial.due = s.partial.due || time.Since(s.partial.since) >= partialTimeout
 	return s.partial.due
 }
+
+// partialTimeout is how long superd waits for the rest of a line. After that the part that is there
+// becomes a record.
+const partialTimeout = 200 * time.Millisecond
+
+// partialPoll is how often the pipe is checked for the rest of a line while another log can't be
+// written.
+const partialPoll = 10 * time.Millisecond

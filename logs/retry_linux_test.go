@@ -7,6 +7,10 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"superd/logs/frame"
+	"superd/logs/logstest"
+	"superd/logs/sink"
 )
 
 // TestBarrierRetriesAFailedWrite: a barrier that is added between a failed write and the pause
@@ -16,12 +20,12 @@ func TestBarrierRetriesAFailedWrite(t *testing.T) {
 	r.store.retryDelay = func(int) time.Duration { return time.Hour }
 	failed := make(chan struct{}, 1)
 	r.store.OnOutage(func(Outage, bool) { signal(failed) })
-	p := r.program(Options{Program: "web", Sink: Journald, Address: filepath.Join(t.TempDir(), "none")})
+	p := r.program(Options{Program: "web", Sink: sink.Journald, Address: filepath.Join(t.TempDir(), "none")})
 	p.print("line\n")
 	r.await(failed, "the first failure")
 	for range 20 {
 		r.do(p.ensureDrain)
-		r.poll("the pause", func() bool { return p.state.Load() == draining && len(p.wake) == 0 })
+		r.poll("the pause", func() bool { return p.state.Load() == draining && len(p.shared.wakeup.Wake) == 0 })
 		failedTwice := make(chan struct{})
 		drain := func(f func(error)) {
 			if p.DrainedOrFailed(f) {
@@ -43,12 +47,12 @@ func TestPartialLineBesideAFailure(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		dir := t.TempDir()
 		blocked := filepath.Join(dir, "file")
-		writeFile(t, blocked, "")
+		logstest.WriteFile(t, blocked, "")
 		r := newRig(t)
 		var attempts atomic.Int64
 		r.store.retryDelay = func(int) time.Duration { attempts.Add(1); return time.Hour }
 		path := filepath.Join(dir, "err.log")
-		p := r.twoStreams(Options{Path: filepath.Join(blocked, "web.log"), StderrPath: path, Format: Text, Drop: drop})
+		p := r.twoStreams(Options{Path: filepath.Join(blocked, "web.log"), StderrPath: path, Format: frame.Text, Drop: drop})
 		written := func(text string) {
 			p.printError(text)
 			r.poll(text, func() bool {

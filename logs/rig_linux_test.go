@@ -3,17 +3,18 @@ package logs
 import (
 	"bytes"
 	"context"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"superd/logs/follow"
+	"superd/logs/logstest"
+	"superd/logs/pipe"
+	"superd/logs/segment"
 	"superd/loop"
 )
 
@@ -104,11 +105,11 @@ type program struct {
 // fifo makes a FIFO and returns both of its ends.
 func (r *rig) fifo() (read int, write *os.File) {
 	r.Helper()
-	read, err := MakeFIFO(filepath.Join(r.TempDir(), "out"), os.Geteuid(), os.Getegid())
+	read, err := pipe.MakeFIFO(filepath.Join(r.TempDir(), "out"), os.Geteuid(), os.Getegid())
 	if err != nil {
 		r.Fatal(err)
 	}
-	fd, err := OpenWriter(read)
+	fd, err := pipe.OpenWriter(read)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -134,7 +135,9 @@ func (r *rig) program(o Options) *program {
 func (p *program) Name() string { return p.Collector.Name() }
 
 // lastLine returns the newest complete line.
-func (p *program) lastLine() string { return LastLines([]*Collector{p.Collector}, testTimeout)[0] }
+func (p *program) lastLine() string {
+	return follow.LastLines([]follow.Log{p.Log(Stdout)}, testTimeout)[0]
+}
 
 // tail returns the last bytes of the run's output.
 func (p *program) tail() string {
@@ -199,89 +202,6 @@ func signal(c chan struct{}) {
 	}
 }
 
-// files returns the contents of the log file and of those rotated from it, oldest first, and their
-// names.
-func files(t testing.TB, path string) (contents, names []string) {
-	t.Helper()
-	names, err := filepath.Glob(path + ".*") // sorted by name
-	if err != nil {
-		t.Fatal(err)
-	}
-	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, unfinishedSuffix) })
-	if _, err := os.Stat(path); err == nil {
-		names = append(names, path)
-	}
-	for _, name := range names {
-		contents = append(contents, unpacked(t, name))
-	}
-	return contents, names
-}
-
-func joined(t testing.TB, path string) string {
-	t.Helper()
-	contents, _ := files(t, path)
-	return strings.Join(contents, "")
-}
-
-// unpacked returns the content of a log file, which may be compressed.
-func unpacked(t testing.TB, name string) string {
-	t.Helper()
-	s := segment{location: location{path: name}, name: name}
-	for _, c := range []Compression{Gzip, Zstd} {
-		if strings.HasSuffix(name, c.suffix()) {
-			s.compression = c
-			file, err := os.Open(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer file.Close()
-			if s.end, err = c.contentSize(file); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	file, err := s.open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.NewSectionReader(file, 0, 1<<40))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
-}
-
-func readFile(t testing.TB, path string) string {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
-}
-
-func writeFile(t testing.TB, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// equal compares, and fails without printing megabytes.
-func equal(t testing.TB, what, got, want string) {
-	t.Helper()
-	if got == want {
-		return
-	}
-	i := 0
-	for i < min(len(got), len(want)) && got[i] == want[i] {
-		i++
-	}
-	t.Fatalf("%s: %d bytes, want %d; they differ from byte %d: got %.80q, want %.80q",
-		what, len(got), len(want), i, got[i:], want[i:])
-}
-
 // A syncBuffer collects what several goroutines write.
 type syncBuffer struct {
 	mu  sync.Mutex
@@ -306,5 +226,10 @@ func (b *syncBuffer) Len() int {
 	return b.buf.Len()
 }
 
-// statPath returns the fileInfo of the file at path.
-func statPath(path string) (fileInfo, error) { return location{path: path}.stat("") }
+// mustParse parses a cursor.
+func mustParse(t testing.TB, text string) *segment.Cursor {
+	t.Helper()
+	c, err := segment.ParseCursor(text)
+	logstest.Must(t, err)
+	return &c
+}

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"superd/logs/frame"
+	"superd/logs/logstest"
 )
 
 // TestUnsavedRunStartsBlockNoOthers: more programs than a file system has slots wait until their
@@ -35,7 +38,7 @@ func TestUnsavedRunStartsBlockNoOthers(t *testing.T) {
 	}
 	for _, p := range programs {
 		p.log("more\n")
-		equal(t, "file", readFile(t, p.Path()), "ready\nmore\n")
+		logstest.Equal(t, "file", logstest.ReadFile(t, p.Path()), "ready\nmore\n")
 	}
 }
 
@@ -61,7 +64,7 @@ func TestRunStartInChangedFile(t *testing.T) {
 			r.poll("the collector to be idle", func() bool { return p.state.Load() == idle })
 			r.do(func() { p.BeginRun("1", true) })
 			p.log("ready\n")
-			equal(t, "file", readFile(t, path), "ready\n")
+			logstest.Equal(t, "file", logstest.ReadFile(t, path), "ready\n")
 		})
 	}
 }
@@ -87,7 +90,7 @@ func TestNoRunStartToSave(t *testing.T) {
 	}
 	p.log("ready\n")
 	<-called
-	equal(t, "file", readFile(t, path), "ready\n")
+	logstest.Equal(t, "file", logstest.ReadFile(t, path), "ready\n")
 }
 
 // TestOrderWhileRunStartIsSaved: output stays in order, even if the other stream has output when
@@ -98,7 +101,7 @@ func TestOrderWhileRunStartIsSaved(t *testing.T) {
 		r.store.stallTimeout = 10 * testTimeout
 		calls := make(chan func(), 1)
 		r.store.BeforeFirstOutput(func(_ RunStart, saved func()) { calls <- saved })
-		p := r.twoStreams(Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Text, Drop: drop})
+		p := r.twoStreams(Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: frame.Text, Drop: drop})
 		r.do(func() { p.BeginRun("1", true) })
 		r.poll("the collector to be idle", func() bool { return p.state.Load() == idle })
 		p.printError("first\n")
@@ -107,7 +110,7 @@ func TestOrderWhileRunStartIsSaved(t *testing.T) {
 		saved()
 		p.awaitDrained()
 		var order []string
-		for line := range strings.Lines(readFile(t, p.Path())) {
+		for line := range strings.Lines(logstest.ReadFile(t, p.Path())) {
 			order = append(order, strings.Fields(line)[2])
 		}
 		if !slices.Equal(order, []string{"first", "second"}) {

@@ -15,6 +15,13 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"superd/logs/frame"
+	"superd/logs/frame/frametest"
+	"superd/logs/logstest"
+	"superd/logs/pipe"
+	"superd/logs/segment"
+	"superd/logs/sink"
 )
 
 // listen returns a socket of datagrams at path.
@@ -45,20 +52,20 @@ func receive(t *testing.T, conn net.Conn) string {
 func TestJournald(t *testing.T) {
 	address := filepath.Join(t.TempDir(), "journal")
 	conn := listen(t, address)
-	p := newRig(t).twoStreams(Options{Program: "web", Sink: Journald, Address: address, Facility: 3})
+	p := newRig(t).twoStreams(Options{Program: "web", Sink: sink.Journald, Address: address, Facility: 3})
 	p.rig.do(func() { p.BeginRun("abc", false) })
 	p.print("<5>one\n")
-	first, err := decodeJournal([]byte(receive(t, conn)))
+	first, err := frametest.Journal([]byte(receive(t, conn)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.printError("two\n")
-	second, err := decodeJournal([]byte(receive(t, conn)))
+	second, err := frametest.Journal([]byte(receive(t, conn)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := fmt.Sprint(first["MESSAGE"], first["PRIORITY"], first["SUPERD_STREAM"], first["SUPERD_INVOCATION_ID"], second["MESSAGE"], second["PRIORITY"], second["SUPERD_STREAM"])
-	if want := fmt.Sprint("one", "5", stdout, "abc", "two", "3", stderr); got != want {
+	if want := fmt.Sprint("one", "5", frame.Stdout, "abc", "two", "3", frame.Stderr); got != want {
 		t.Errorf("entries say %s, want %s", got, want)
 	}
 	p.awaitDrained()
@@ -73,13 +80,13 @@ func TestJournald(t *testing.T) {
 // TestSinkComesAndGoes: the listener may start late and stop: no line is lost.
 func TestSinkComesAndGoes(t *testing.T) {
 	address := filepath.Join(t.TempDir(), "log")
-	p := newRig(t).program(Options{Program: "web", Sink: Syslog, Address: address, Facility: 1})
+	p := newRig(t).program(Options{Program: "web", Sink: sink.Syslog, Address: address, Facility: 1})
 	for n := range 3 {
 		p.print(fmt.Sprintf("line %d\n", n))
 		p.rig.poll("the failure to be logged", func() bool { return strings.Contains(p.rig.log.String(), "does not get into its log") })
 		conn := listen(t, address)
-		m, err := decodeSyslog([]byte(receive(t, conn)))
-		if err != nil || m.after != fmt.Sprintf("line %d", n) {
+		m, err := frametest.Syslog([]byte(receive(t, conn)))
+		if err != nil || m.After != fmt.Sprintf("line %d", n) {
 			t.Fatalf("message %+v, %v, want line %d", m, err, n)
 		}
 		conn.Close()
@@ -93,10 +100,10 @@ func TestSyslogByUDP(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	p := newRig(t).program(Options{Program: "web", Sink: Syslog, Address: "udp://" + conn.LocalAddr().String(), Facility: 1})
+	p := newRig(t).program(Options{Program: "web", Sink: sink.Syslog, Address: "udp://" + conn.LocalAddr().String(), Facility: 1})
 	p.print("one\ntwo\n")
 	for _, want := range []string{"one", "two"} {
-		if m, err := decodeSyslog([]byte(receive(t, conn.(*net.UDPConn)))); err != nil || m.after != want {
+		if m, err := frametest.Syslog([]byte(receive(t, conn.(*net.UDPConn)))); err != nil || m.After != want {
 			t.Errorf("message %+v, %v, want %s", m, err, want)
 		}
 	}
@@ -113,7 +120,7 @@ func TestSyslogByTCP(t *testing.T) {
 	const programs, lines = 4, 3000
 	r := newRig(t)
 	for n := range programs {
-		p := r.program(Options{Program: fmt.Sprint("p", n), Sink: Syslog, Address: "tcp://" + listener.Addr().String()})
+		p := r.program(Options{Program: fmt.Sprint("p", n), Sink: sink.Syslog, Address: "tcp://" + listener.Addr().String()})
 		go func() {
 			for line := range lines {
 				fmt.Fprintf(p.File, "%d %d %s\n", n, line, strings.Repeat("x", line%1000))
@@ -141,9 +148,9 @@ func TestSyslogByTCP(t *testing.T) {
 		if _, err := io.ReadFull(reader, message); err != nil {
 			t.Fatal(err)
 		}
-		m, err := decodeSyslog(message)
+		m, err := frametest.Syslog(message)
 		var program, line int
-		if _, serr := fmt.Sscan(m.after, &program, &line); err != nil || serr != nil || line != next[program] {
+		if _, serr := fmt.Sscan(m.After, &program, &line); err != nil || serr != nil || line != next[program] {
 			t.Fatalf("message %q: %v, %v, want lines %v next", message, err, serr, next)
 		}
 		next[program]++
@@ -157,7 +164,7 @@ func TestSinkStallsAndDrops(t *testing.T) {
 	conn := listen(t, address)
 	r := newRig(t)
 	r.store.stallTimeout = 50 * time.Millisecond
-	p := r.program(Options{Program: "web", Sink: Journald, Address: address, Drop: true})
+	p := r.program(Options{Program: "web", Sink: sink.Journald, Address: address, Drop: true})
 	const lines = 50_000
 	total := 0
 	for n := range lines { // the socket is not read, and the program does not wait
@@ -168,11 +175,11 @@ func TestSinkStallsAndDrops(t *testing.T) {
 	got, dropRecords := 0, 0
 	last := -1
 	for done := false; !done; {
-		fields, err := decodeJournal([]byte(receive(t, conn)))
+		fields, err := frametest.Journal([]byte(receive(t, conn)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if fields["SUPERD_STREAM"] == dropStream {
+		if fields["SUPERD_STREAM"] == frame.DropStream {
 			dropRecords++
 			continue
 		}
@@ -201,7 +208,7 @@ func TestSinkStallsAndDrops(t *testing.T) {
 		if err != nil {
 			break
 		}
-		if fields, _ := decodeJournal(buffer[:n]); fields["SUPERD_STREAM"] != dropStream {
+		if fields, _ := frametest.Journal(buffer[:n]); fields["SUPERD_STREAM"] != frame.DropStream {
 			got += len(fields["MESSAGE"]) + 1
 		} else {
 			dropRecords++
@@ -213,11 +220,11 @@ func TestSinkStallsAndDrops(t *testing.T) {
 	}
 	p.print("after\n")
 	for {
-		fields, err := decodeJournal([]byte(receive(t, conn)))
+		fields, err := frametest.Journal([]byte(receive(t, conn)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if fields["SUPERD_STREAM"] == dropStream {
+		if fields["SUPERD_STREAM"] == frame.DropStream {
 			dropRecords++
 		}
 		if fields["MESSAGE"] == "after" {
@@ -235,7 +242,7 @@ func TestClosingBesideStalledSink(t *testing.T) {
 		address := filepath.Join(t.TempDir(), "log")
 		listen(t, address)
 		r := newRig(t)
-		p := r.program(Options{Program: "web", Sink: Journald, Address: address, Drop: drop})
+		p := r.program(Options{Program: "web", Sink: sink.Journald, Address: address, Drop: drop})
 		p.print(strings.Repeat("line\n", 5000))
 		r.poll("the stall to be logged", func() bool { return strings.Contains(r.log.String(), "stalls") })
 		r.do(p.scope.Close)
@@ -254,11 +261,11 @@ func TestOwnStandardOutput(t *testing.T) {
 	read := os.NewFile(uintptr(ends[0]), "reader")
 	defer read.Close()
 	defer unix.Close(ends[1])
-	r.store.stdout = newSharedOutput(ends[1])
+	r.store.sinks.SetStdout(ends[1])
 	const programs, lines = 3, 2000
 	var scopes []*program
 	for n := range programs {
-		p := r.program(Options{Program: fmt.Sprint("p", n), Sink: OwnStdout, Format: Text})
+		p := r.program(Options{Program: fmt.Sprint("p", n), Sink: sink.OwnStdout, Format: frame.Text})
 		scopes = append(scopes, p)
 		go func() {
 			for line := range lines {
@@ -275,7 +282,7 @@ func TestOwnStandardOutput(t *testing.T) {
 		}
 		var at, instance, stream string
 		var program, line int
-		if _, err := fmt.Sscan(record, &at, &instance, &stream, &program, &line); err != nil || line != next[program] || instance != "web" || stream != stdout {
+		if _, err := fmt.Sscan(record, &at, &instance, &stream, &program, &line); err != nil || line != next[program] || instance != "web" || stream != frame.Stdout {
 			t.Fatalf("record %.80q: %v, want lines %v next", record, err, next)
 		}
 		next[program]++
@@ -285,45 +292,9 @@ func TestOwnStandardOutput(t *testing.T) {
 	}
 }
 
-// TestRawOnOwnStandardOutput: raw output may lack the end of its line: a newline is added before
-// another collector writes, and only then.
-func TestRawOnOwnStandardOutput(t *testing.T) {
-	var ends [2]int
-	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(ends[0])
-	out := os.NewFile(uintptr(ends[1]), "stdout")
-	defer out.Close()
-	shared := newSharedOutput(ends[1])
-	raw, records := &ownOutput{shared}, &ownOutput{shared}
-	beside := &interleavedWriter{shared, out}
-	long := strings.Repeat("x", pipeAtomic+10)
-	var none []byte
-	for _, step := range []struct {
-		to   *ownOutput // nil: another writer
-		text string
-	}{
-		{raw, "one\ntw"}, {raw, "o\nthr"}, {records, "{}\n"}, {records, "{}\n"}, {raw, long}, {raw, "\n"}, {raw, "four"}, {nil, "shown\n"}, {raw, "five\n"},
-	} {
-		if step.to == nil {
-			if _, err := beside.Write([]byte(step.text)); err != nil {
-				t.Fatal(err)
-			}
-		} else if n, err := step.to.put(&none, []byte(step.text), nil); n != len(step.text) || err != nil {
-			t.Fatalf("put(%.10q) = %d, %v, want %d", step.text, n, err, len(step.text))
-		}
-	}
-	got := make([]byte, 3*pipeAtomic)
-	n, err := unix.Read(ends[0], got)
-	if want := "one\ntwo\nthr\n{}\n{}\n" + long + "\nfour\nshown\nfive\n"; err != nil || string(got[:n]) != want {
-		t.Errorf("standard output has %q, %v, want %q", got[:n], err, want)
-	}
-}
-
 func TestOwnersAndModes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
-	o := Options{Path: path, MaxSize: 1000, Keep: 100, Mode: 0o604, Compression: Gzip}
+	o := Options{Path: path, MaxSize: 1000, Keep: 100, Mode: 0o604, Compression: segment.Gzip}
 	wantGID := uint32(os.Getegid())
 	if os.Geteuid() == 0 {
 		o.Owner, o.Group = "1", "1"
@@ -339,17 +310,14 @@ func TestOwnersAndModes(t *testing.T) {
 	}
 	r.do(p.scope.Close)
 	r.waitForStore()
-	_, names := files(t, path)
+	_, names := logstest.Files(t, path)
 	if len(names) < 3 {
 		t.Fatalf("files %v, want some rotated ones", names)
 	}
 	for _, name := range names {
-		info, err := statPath(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if info.mode != 0o604 || info.gid != wantGID {
-			t.Errorf("%s has mode %o and group %d, want 604 and %d", name, info.mode, info.gid, wantGID)
+		info := logstest.Stat(t, name)
+		if mode := info.Mode & 0o777; mode != 0o604 || info.Gid != wantGID {
+			t.Errorf("%s has mode %o and group %d, want 604 and %d", name, mode, info.Gid, wantGID)
 		}
 	}
 }
@@ -360,7 +328,7 @@ func TestUnknownOwner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	p := newRig(t).program(Options{Path: path, Owner: "nobody-of-that-name"})
 	p.log("one\n")
-	equal(t, "the file", readFile(t, path), "one\n")
+	logstest.Equal(t, "the file", logstest.ReadFile(t, path), "one\n")
 	p.rig.poll("the failure to be logged", func() bool { return strings.Contains(p.rig.log.String(), "nobody-of-that-name") })
 }
 
@@ -382,7 +350,7 @@ func TestNoReceiverByUDP(t *testing.T) {
 	clock := time.Now()
 	var mu sync.Mutex
 	r.store.now = func() time.Time { mu.Lock(); defer mu.Unlock(); return clock }
-	programs := []*program{r.program(Options{Program: "a", Sink: Syslog, Address: "udp://" + address}), r.program(Options{Program: "b", Sink: Syslog, Address: "udp://" + address, Drop: true})}
+	programs := []*program{r.program(Options{Program: "a", Sink: sink.Syslog, Address: "udp://" + address}), r.program(Options{Program: "b", Sink: sink.Syslog, Address: "udp://" + address, Drop: true})}
 	for range 100 {
 		for _, p := range programs {
 			p.log("line\n")
@@ -398,11 +366,11 @@ func TestNoReceiverByUDP(t *testing.T) {
 	defer conn.Close()
 	for _, after := range []string{"1", "2", "3"} {
 		programs[0].log(after + "\n")
-		if m, err := decodeSyslog([]byte(receive(t, conn.(*net.UDPConn)))); err != nil || m.after != after {
+		if m, err := frametest.Syslog([]byte(receive(t, conn.(*net.UDPConn)))); err != nil || m.After != after {
 			t.Errorf("message %+v, %v, want %s", m, err, after)
 		}
 		mu.Lock()
-		clock = clock.Add(refusalsEndAfter)
+		clock = clock.Add(sink.RefusalsEndAfter)
 		mu.Unlock()
 	}
 	r.poll("the end of the loss to be logged", func() bool { return strings.Contains(r.log.String(), "no longer lost") })
@@ -416,7 +384,7 @@ func TestSyslogByAStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	p := newRig(t).program(Options{Program: "web", Sink: Syslog, Address: address})
+	p := newRig(t).program(Options{Program: "web", Sink: sink.Syslog, Address: address})
 	p.print("one\nt\x00wo\n")
 	if err := listener.(*net.UnixListener).SetDeadline(time.Now().Add(testTimeout)); err != nil {
 		t.Fatal(err)
@@ -435,7 +403,7 @@ func TestSyslogByAStream(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m, err := decodeSyslog([]byte(strings.TrimSuffix(message, "\x00"))); err != nil || m.after != want {
+		if m, err := frametest.Syslog([]byte(strings.TrimSuffix(message, "\x00"))); err != nil || m.After != want {
 			t.Errorf("message %+v, %v, want %s", m, err, want)
 		}
 	}
@@ -444,7 +412,7 @@ func TestSyslogByAStream(t *testing.T) {
 // TestInstancesAtOneLogger: lines of instances that share a logger have the instance's name.
 func TestInstancesAtOneLogger(t *testing.T) {
 	r := newRig(t)
-	read, err := MakeFIFO(filepath.Join(t.TempDir(), "in"), os.Geteuid(), os.Getegid())
+	read, err := pipe.MakeFIFO(filepath.Join(t.TempDir(), "in"), os.Geteuid(), os.Getegid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -454,13 +422,13 @@ func TestInstancesAtOneLogger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := r.program(Options{Program: "p", Sink: Command, Address: path, Format: Text})
+	p := r.program(Options{Program: "p", Sink: sink.Command, Address: path, Format: frame.Text})
 	p.log("hello\n")
 	if err := input.SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	record, err := bufio.NewReader(input).ReadString('\n')
-	if err != nil || len(record) < len(recordTime) || record[len(recordTime):] != " web stdout hello\n" {
+	if err != nil || len(record) < len(frame.TimeLayout) || record[len(frame.TimeLayout):] != " web stdout hello\n" {
 		t.Errorf("record %q, %v, want one of web", record, err)
 	}
 }
@@ -471,7 +439,7 @@ func TestDrainedOrFailed(t *testing.T) {
 	address := filepath.Join(t.TempDir(), "journal")
 	r := newRig(t)
 	r.store.retryDelay = func(int) time.Duration { return time.Hour }
-	p := r.program(Options{Program: "web", Sink: Journald, Address: address})
+	p := r.program(Options{Program: "web", Sink: sink.Journald, Address: address})
 	drain := func() error {
 		t.Helper()
 		results := make(chan error, 2)
@@ -500,7 +468,7 @@ func TestDrainedOrFailed(t *testing.T) {
 	if err := drain(); err != nil {
 		t.Errorf("with a receiver again: %v", err)
 	}
-	if fields, err := decodeJournal([]byte(receive(t, conn))); err != nil || fields["MESSAGE"] != "line" {
+	if fields, err := frametest.Journal([]byte(receive(t, conn))); err != nil || fields["MESSAGE"] != "line" {
 		t.Errorf("entry %v, %v, want the line", fields, err)
 	}
 }

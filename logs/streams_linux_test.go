@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"superd/logs/frame"
+	"superd/logs/logstest"
 )
 
 // A twoStreams is a program with a FIFO for each stream.
@@ -54,15 +57,15 @@ func TestSeparateStreams(t *testing.T) {
 		p.print("out\n")
 		p.printError("err\n")
 		p.awaitDrained()
-		equal(t, "standard output", readFile(t, o.Path), "out\n")
-		equal(t, "standard error", readFile(t, o.StderrPath), "err\n")
+		logstest.Equal(t, "standard output", logstest.ReadFile(t, o.Path), "out\n")
+		logstest.Equal(t, "standard error", logstest.ReadFile(t, o.StderrPath), "err\n")
 	}
 }
 
 // TestLabelledStreams: each line is in the file once and whole, labelled with its stream, and the
 // lines of each stream are in order.
 func TestLabelledStreams(t *testing.T) {
-	o := Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Text, MaxSize: 100_000, Keep: 1000}
+	o := Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: frame.Text, MaxSize: 100_000, Keep: 1000}
 	p := newRig(t).twoStreams(o)
 	const lines = 20_000
 	done := make(chan struct{})
@@ -78,7 +81,7 @@ func TestLabelledStreams(t *testing.T) {
 	<-done
 	p.awaitDrained()
 	var next [streams]int
-	for line := range strings.Lines(joined(t, o.Path)) {
+	for line := range strings.Lines(logstest.Joined(t, o.Path)) {
 		fields := strings.Fields(line)
 		which, want := Stdout, "stdout out"
 		if strings.HasPrefix(fields[2], "err") {
@@ -97,7 +100,7 @@ func TestLabelledStreams(t *testing.T) {
 // TestLabelledOrder: output to one stream is written before later output to the other, if superd
 // can know the order.
 func TestLabelledOrder(t *testing.T) {
-	o := Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Text}
+	o := Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: frame.Text}
 	r := newRig(t)
 	p := r.twoStreams(o)
 	var want []string
@@ -105,7 +108,7 @@ func TestLabelledOrder(t *testing.T) {
 		// A drain in progress might find only the first line
 		r.poll("the end of the drain", func() bool { return p.state.Load() == idle })
 		// Both lines are there before a worker checks
-		r.store.poller.mu.Lock()
+		resume := r.store.poller.Pause()
 		if n%2 == 0 {
 			p.print("a\n")
 			p.printError("b\n")
@@ -115,11 +118,11 @@ func TestLabelledOrder(t *testing.T) {
 			p.print("a\n")
 			want = append(want, "stderr b", "stdout a")
 		}
-		r.store.poller.mu.Unlock()
+		resume()
 		p.awaitDrained()
 	}
 	var got []string
-	for line := range strings.Lines(readFile(t, o.Path)) {
+	for line := range strings.Lines(logstest.ReadFile(t, o.Path)) {
 		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		got = append(got, rest)
 	}
@@ -137,7 +140,7 @@ func TestLabelledOrder(t *testing.T) {
 // TestUnfinishedLineOfOneStream: an incomplete line in one stream delays the other only for a
 // limited time.
 func TestUnfinishedLineOfOneStream(t *testing.T) {
-	o := Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Text}
+	o := Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: frame.Text}
 	p := newRig(t).twoStreams(o)
 	p.print("part")
 	begin := time.Now()
@@ -146,7 +149,7 @@ func TestUnfinishedLineOfOneStream(t *testing.T) {
 		want := n + 1
 		p.until("the line of the other stream", func() bool { return strings.Count(readFileIfAny(o.Path), "stderr whole") == want })
 	}
-	p.until("the part", func() bool { return strings.Contains(readFile(t, o.Path), "stdout+ part") })
+	p.until("the part", func() bool { return strings.Contains(logstest.ReadFile(t, o.Path), "stdout+ part") })
 	if took := time.Since(begin); took > testTimeout/2 {
 		t.Errorf("that took %v", took)
 	}
@@ -161,7 +164,7 @@ func readFileIfAny(path string) string {
 // FIFO, from one run to the next.
 func TestStreamsAreMergedAndSeparated(t *testing.T) {
 	dir := t.TempDir()
-	together := Options{Path: filepath.Join(dir, "web.log"), Format: Text}
+	together := Options{Path: filepath.Join(dir, "web.log"), Format: frame.Text}
 	separate, labelled := together, together
 	separate.Split, separate.StderrPath = true, filepath.Join(dir, "web.err.log")
 	labelled.Split = true
@@ -185,7 +188,7 @@ func TestStreamsAreMergedAndSeparated(t *testing.T) {
 	say("4")
 	r.do(func() { p.SetOptions(separate) })
 	say("5")
-	count := func(path, text string) int { return strings.Count(readFile(t, path), text+"\n") }
+	count := func(path, text string) int { return strings.Count(logstest.ReadFile(t, path), text+"\n") }
 	for _, tt := range []struct {
 		text      string
 		out, errs int
@@ -201,13 +204,13 @@ func TestStreamsAreMergedAndSeparated(t *testing.T) {
 func TestBarrierInBothStreams(t *testing.T) {
 	r := newRig(t)
 	p := &twoStreams{program: r.undrained()}
-	o := Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Text, Split: true}
+	o := Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: frame.Text, Split: true}
 	r.do(func() {
 		p.SetOptions(o)
 		p.state.Store(draining)
 	})
 	p.attachStderr()
-	out, errs := p.streams[0], p.streams[1]
+	out, errs := p.shared.streams[0], p.shared.streams[1]
 	turn := func(s *stream, wantMore bool) {
 		t.Helper()
 		if more, err := s.moveTurn(); more != wantMore || err != nil {
@@ -217,14 +220,14 @@ func TestBarrierInBothStreams(t *testing.T) {
 	p.print("old out\n")
 	p.printError("old err\n")
 	began := ""
-	p.addBarrier(runEndBarrier, func() { began = readFile(t, o.Path) })
+	p.addBarrier(runEndBarrier, func() { began = logstest.ReadFile(t, o.Path) })
 	out.nextLimit()
 	errs.nextLimit()
 	p.print("new out\n")
 	p.printError("new err\n")
 	turn(out, true)
 	turn(out, true)
-	if text := readFile(t, o.Path); strings.Contains(text, "new") || began != "" {
+	if text := logstest.ReadFile(t, o.Path); strings.Contains(text, "new") || began != "" {
 		t.Fatalf("the barrier is passed before standard error has reached it: %q", text)
 	}
 	turn(errs, false)
@@ -232,7 +235,7 @@ func TestBarrierInBothStreams(t *testing.T) {
 	if strings.Count(began, "\n") != 2 || strings.Contains(began, "new") {
 		t.Errorf("the file at the barrier is %q, want the old lines", began)
 	}
-	if got := strings.Count(readFile(t, o.Path), "new"); got != 2 {
+	if got := strings.Count(logstest.ReadFile(t, o.Path), "new"); got != 2 {
 		t.Errorf("%d new lines in the file, want both", got)
 	}
 }
@@ -242,7 +245,7 @@ func TestOneFileFails(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		dir := t.TempDir()
 		blocked := filepath.Join(dir, "blocked")
-		writeFile(t, blocked, "not a directory")
+		logstest.WriteFile(t, blocked, "not a directory")
 		o := Options{Path: filepath.Join(blocked, "web.log"), StderrPath: filepath.Join(dir, "web.err.log"), Drop: drop}
 		r := newRig(t)
 		r.store.retryDelay = func(int) time.Duration { return time.Hour }
@@ -284,7 +287,7 @@ func TestTailIsOfStandardError(t *testing.T) {
 func TestWaitsForTheOtherStreamAtRest(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		dir := t.TempDir()
-		writeFile(t, filepath.Join(dir, "no"), "")
+		logstest.WriteFile(t, filepath.Join(dir, "no"), "")
 		r := newRig(t)
 		r.store.retryDelay = func(int) time.Duration { return 200 * time.Millisecond }
 		o := Options{Path: filepath.Join(dir, "web.log"), StderrPath: filepath.Join(dir, "no", "web.err.log"), Drop: drop}
@@ -297,17 +300,13 @@ func TestWaitsForTheOtherStreamAtRest(t *testing.T) {
 		p.print("2\n")
 		if !drop { // otherwise there is no wait: what can't be written is dropped
 			r.poll("standard output to reach the barrier", func() bool {
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				return len(p.barriers) > 0 && p.barriers[0].at[Stdout] == passed
+				p.shared.Lock()
+				defer p.shared.Unlock()
+				return len(p.shared.barriers) > 0 && p.shared.barriers[0].at[Stdout] == passed
 			})
 		}
 		p.print("3\n")
-		returns := func() int {
-			p.store.poller.mu.Lock()
-			defer p.store.poller.mu.Unlock()
-			return int(p.store.poller.waitReturns)
-		}
+		returns := func() int { return int(p.store.poller.State().Returns) }
 		before, begun := returns(), time.Now()
 		for range 2000 {
 			r.do(func() {})
@@ -319,9 +318,9 @@ func TestWaitsForTheOtherStreamAtRest(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.awaitDrained()
-		equal(t, "standard output", readFile(t, o.Path), "1\n2\n3\n")
+		logstest.Equal(t, "standard output", logstest.ReadFile(t, o.Path), "1\n2\n3\n")
 		if !drop {
-			equal(t, "standard error", readFile(t, o.StderrPath), "lost, or late\n")
+			logstest.Equal(t, "standard error", logstest.ReadFile(t, o.StderrPath), "lost, or late\n")
 		}
 	}
 }

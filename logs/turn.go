@@ -1,6 +1,10 @@
 package logs
 
-import "errors"
+import (
+	"errors"
+
+	"superd/logs/pipe"
+)
 
 // serve moves bytes for a turn, and waits a while if that fails. It reports whether there may be
 // more to move; open is false when the collector is closing. If the turn only reported the start of
@@ -16,20 +20,20 @@ func (s *stream) serve() (more, open bool) {
 
 func (s *stream) serveTurn() (more, open bool) {
 	var err error
-	drops := s.file.Drop
-	if drops || s.outlet != nil { // fileOp acquires the slot, or a sink needs none
-		s.store.poller.reportBlocked(s.wakeup)
+	drops := s.file.set.Drop
+	if drops || s.c.shared.outlet != nil { // fileOp acquires the slot, or a sink needs none
+		s.c.store.poller.ReportBlocked(s.c.shared.wakeup)
 		more, err = s.moveTurn()
 	} else {
-		if s.store.slots.stalls(s.file.fileSystem) {
-			s.store.poller.reportBlocked(s.wakeup)
+		if s.c.store.writers.Stalls(s.file.FileSystem()) {
+			s.c.store.poller.ReportBlocked(s.c.shared.wakeup)
 		}
-		slot := s.file.acquireSlot(&s.store.slots, s.stop)
+		slot := s.file.AcquireSlot(s.c.store.writers, s.c.shared.wakeup.Stop)
 		if slot == nil {
 			return false, false
 		}
 		more, err = s.moveTurn()
-		slot.release()
+		slot.Release()
 	}
 	if errors.Is(err, errRouteChanged) {
 		return true, true
@@ -38,10 +42,10 @@ func (s *stream) serveTurn() (more, open bool) {
 	switch {
 	case err == nil:
 		return more, true
-	case s.state.Load() == closing: // release reports what is left in the pipe
+	case s.c.state.Load() == closing: // release reports what is left in the pipe
 		return false, false
 	case drops:
-		return more, s.dropFor(s.store.retryDelay(int(s.failures)-1), err)
+		return more, s.dropFor(s.c.store.retryDelay(int(s.failures)-1), err)
 	default:
 		return more, s.awaitRetry()
 	}
@@ -50,7 +54,7 @@ func (s *stream) serveTurn() (more, open bool) {
 // A route is what decides how a turn reaches its log.
 type route struct{ drops, outlet bool }
 
-func (s *stream) route() route { return route{s.file.Drop, s.outlet != nil} }
+func (s *stream) route() route { return route{s.file.set.Drop, s.c.shared.outlet != nil} }
 
 // errRouteChanged is the error of a turn during which the route has changed, so that it needs other
 // slots.
@@ -59,8 +63,8 @@ var errRouteChanged = errors.New("the log has changed")
 // moveTurn moves bytes for as long as a slot may be held. It reports whether it stopped before the
 // FIFO was empty. The error is errRouteChanged if the turn has to begin anew.
 func (s *stream) moveTurn() (more bool, err error) {
-	peek := s.newPeekBuffer()
-	defer peek.close()
+	peek := s.newPeek()
+	defer peek.Close()
 	route := s.route()
 	if err := s.applyPending(); err != nil {
 		return true, err
@@ -71,7 +75,7 @@ func (s *stream) moveTurn() (more bool, err error) {
 
 	moved := int64(0)
 	for moved < turnBytes {
-		if s.state.Load() == closing {
+		if s.c.state.Load() == closing {
 			return false, nil
 		}
 		limit, end := s.nextLimit()
@@ -99,7 +103,7 @@ func (s *stream) moveTurn() (more bool, err error) {
 		var progress bool
 		if !mayMove { // the FIFO was empty
 		} else if !s.byLine() {
-			n, err = s.file.take(s.pipe(), min(limit, turnBytes-moved), &peek)
+			n, err = s.file.Take(min(limit, turnBytes-moved), &peek)
 			progress = n > 0
 		} else {
 			n, progress, err = s.takeLines(limit, end, &peek)
@@ -113,7 +117,7 @@ func (s *stream) moveTurn() (more bool, err error) {
 				return true, err
 			}
 			// what is still there is a partial line
-			s.barrierReached(!s.byLine() || s.bytes() == 0)
+			s.barrierReached(!s.byLine() || s.source.Bytes() == 0)
 			s.countBurst(moved)
 			return false, nil
 		}
@@ -122,15 +126,11 @@ func (s *stream) moveTurn() (more bool, err error) {
 		}
 	}
 	s.countBurst(moved)
-	s.file.checkPath = true
-	if s.nothingPending() && s.store.poller.noneWaits() {
+	s.file.CheckPath()
+	if s.nothingPending() && s.c.store.poller.NoneWaits() {
 		return false, nil // it gets another event, after the others
 	}
 	return true, nil
-}
-
-func (s *stream) newPeekBuffer() peekBuffer {
-	return peekBuffer{buffers: &s.store.buffers, refused: &s.store.refused, drain: &s.drainState}
 }
 
 // countBurst records how many bytes were in the pipe at a time. A program that fills its pipe
@@ -139,24 +139,28 @@ func (s *stream) countBurst(bytes int64) {
 	if s.pipeGrown || bytes < busyBytes {
 		return
 	}
-	if second := uint32(s.store.now().Unix()); second != s.second {
+	if second := uint32(s.c.store.now().Unix()); second != s.second {
 		s.second, s.burst = second, 0
 	}
 	if s.burst += int32(bytes); s.burst >= turnBytes {
 		s.pipeGrown = true
-		growPipe(s.pipe(), busyPipe)
+		pipe.Grow(s.source.FD(), pipe.BusyCapacity)
 	}
-}
-
-// byLine reports whether lines are moved instead of bytes. That is also necessary while the log
-// lacks a drop record, or the rest of a line has to be dropped.
-func (s *stream) byLine() bool {
-	return s.file.byLine() || s.dropped.bytes > 0 || s.dropped.lineBytes > 0
 }
 
 // nothingPending reports whether there is nothing to do but to move bytes.
 func (s *stream) nothingPending() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.barriers) == 0 && !s.byLine() && len(s.ahead.text()) == 0
+	s.c.shared.Lock()
+	defer s.c.shared.Unlock()
+	return len(s.c.shared.barriers) == 0 && !s.byLine() && s.source.Buffered() == 0
+}
+
+// applyPending applies Reopen and SetOptions. It also requests a check, before the next byte is
+// written, that the path still names the open file.
+func (s *stream) applyPending() (err error) {
+	if s.c.reopen.Load() {
+		_, err = s.fileOp(0, func() error { s.c.applyOptions(); return nil })
+	}
+	s.file.RequestCheck()
+	return err
 }

@@ -8,23 +8,22 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"superd/logs/sink"
 )
 
 // TestWorkersAreBounded: at most that many workers drain at a time, however many programs print.
 func TestWorkersAreBounded(t *testing.T) {
 	const most, many = 2, 20
 	r := newRig(t)
-	r.store.poller.maxWorking, r.store.poller.blockedAfter = most, time.Hour
+	r.store.poller.SetLimits(most, time.Hour)
 	dir := t.TempDir()
 	wrong := make(chan int, 1)
 	var programs []*program
 	for i := range many {
 		p := r.program(Options{Path: filepath.Join(dir, fmt.Sprintf("%d.log", i))})
 		defer p.Notify(func() {
-			r.store.poller.mu.Lock()
-			n := len(r.store.poller.pollSet.working)
-			r.store.poller.mu.Unlock()
-			if n > most {
+			if n := r.store.poller.State().Working; n > most {
 				select {
 				case wrong <- n:
 				default:
@@ -58,12 +57,12 @@ func TestBlockedWorkersAreReplaced(t *testing.T) {
 	}{
 		{"a file that can't be written", func(dir string) Options { return Options{Path: filepath.Join(dir, "file", "web.log")} }},
 		{"the same, output is dropped", func(dir string) Options { return Options{Path: filepath.Join(dir, "file", "web.log"), Drop: true} }},
-		{"a sink that is not there", func(dir string) Options { return Options{Sink: Syslog, Address: filepath.Join(dir, "none")} }},
+		{"a sink that is not there", func(dir string) Options { return Options{Sink: sink.Syslog, Address: filepath.Join(dir, "none")} }},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t)
-			r.store.poller.maxWorking, r.store.poller.blockedAfter = 1, time.Hour
+			r.store.poller.SetLimits(1, time.Hour)
 			dir := t.TempDir()
 			if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 				t.Fatal(err)
@@ -71,8 +70,8 @@ func TestBlockedWorkersAreReplaced(t *testing.T) {
 			blocked := r.program(test.options(dir))
 			blocked.print("a line\n")
 			r.poll("the one that is blocked", func() bool {
-				set, alive, waiting := r.store.poller.at()
-				return set != nil && alive > waiting && waiting > 0
+				now := r.store.poller.State()
+				return now.Alive > now.Waiting && now.Waiting > 0
 			})
 		})
 	}
@@ -85,19 +84,16 @@ func TestBusyWorkerServesOthers(t *testing.T) {
 	if _, err := unix.FcntlInt(uintptr(p.Collector.FD(Stdout)), unix.F_SETPIPE_SZ, turnBytes); err != nil {
 		t.Skipf("cannot make the pipe bigger: %v", err)
 	}
-	poller := &p.store.poller
-	poller.mu.Lock()
-	poller.pollSet = &pollSet{}
-	poller.mu.Unlock()
-	defer func() {
-		poller.mu.Lock()
-		poller.pollSet = nil
-		poller.mu.Unlock()
-	}()
+	p.rig.do(func() { // it is watched, and no worker waits
+		p.store.poller.SetLimits(0, time.Hour)
+		if err := p.watchFIFOs(); err != nil {
+			t.Error(err)
+		}
+	})
 	p.print(string(make([]byte, turnBytes)))
 	p.mustTurn(false)
 	p.print("a line\n")
-	if p.streams[0].linger(0) {
+	if p.shared.streams[0].linger(0) {
 		t.Error("it waits for more of the one program")
 	}
 }

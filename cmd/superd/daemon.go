@@ -15,8 +15,8 @@ import (
 
 	"superd/control"
 	"superd/control/server"
+	"superd/internal/logqueue"
 	"superd/keeper"
-	"superd/logs"
 	"superd/loop"
 	"superd/procs"
 	"superd/procs/eventlog"
@@ -47,8 +47,8 @@ type daemon struct {
 	watchdog   time.Duration
 	journal    *journal.Journal
 	events     *eventlog.Log
-	messages   *logs.Queue // superd's own messages
-	ended      bool        // in order: the shutdown is complete
+	messages   *logqueue.Queue // superd's own messages
+	ended      bool            // in order: the shutdown is complete
 }
 
 // writeMessages is called when messages of the supervisor are queued. They are written with its

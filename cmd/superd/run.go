@@ -17,10 +17,10 @@ import (
 	"superd/config"
 	"superd/doctor"
 	"superd/internal/failpoint"
+	"superd/internal/logqueue"
 	"superd/internal/terminal"
 	"superd/internal/threads"
 	"superd/keeper"
-	"superd/logs"
 	"superd/pidfd"
 	"superd/signals"
 )
@@ -175,7 +175,7 @@ func (l launch) runFront() error {
 // runKeeper runs the keeper.
 func (l launch) runKeeper() error {
 	failpoint.SetRole("keeper")
-	queue := logs.NewQueue(l.stderr, keeperLogQueue)
+	queue := logqueue.New(l.stderr, keeperLogQueue)
 	defer queue.Close(finalWriteTimeout)
 	log := l.logger(queue)
 	status, err := keeper.Run(keeper.Options{

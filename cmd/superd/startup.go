@@ -20,6 +20,7 @@ import (
 	"superd/config"
 	"superd/control"
 	"superd/internal/gcpacer"
+	"superd/internal/logqueue"
 	"superd/internal/terminal"
 	"superd/keeper"
 	"superd/logs"
@@ -171,7 +172,7 @@ func (s *startup) findRuntimeDir() error {
 }
 
 func (s *startup) openMessages() error {
-	s.daemon.messages = logs.NewQueue(s.stderr, logQueue)
+	s.daemon.messages = logqueue.New(s.stderr, logQueue)
 	s.daemon.log = s.logger(s.daemon.messages)
 	return nil
 }

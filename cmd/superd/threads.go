@@ -8,6 +8,7 @@ import (
 	"superd/control/server"
 	"superd/internal/threads"
 	"superd/logs"
+	"superd/logs/read"
 	"superd/procs/eventlog"
 	"superd/procs/journal"
 	"superd/procs/linux"
@@ -24,6 +25,6 @@ const keeperThreads = 5
 // prepareThreads makes all threads that superd will need, so that a limit of processes can't stop
 // it later. Go gets a processor for each worker that moves output, beside those of the machine.
 func prepareThreads() error {
-	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + logs.Workers())
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + read.Workers())
 	return threads.Reserve(supervisorThreads)
 }

@@ -9,7 +9,7 @@ import (
 
 	"superd/config"
 	"superd/control"
-	"superd/logs"
+	"superd/logs/segment"
 	"superd/procs"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
@@ -62,7 +62,7 @@ func TestGoldenAnswers(t *testing.T) {
 		{Kind: eventlog.Start, Pid: 7, Reason: "by the operator", ReasonKind: "started"},
 		{Kind: eventlog.Health, State: eventlog.Unhealthy, Reason: "unhealthy: 1 failed check in a row", ReasonKind: "unhealthy"},
 		{Kind: eventlog.Health, State: eventlog.Healthy, Reason: "tcp 127.0.0.1:80", ReasonKind: "healthy"},
-		{Kind: eventlog.Print, Reason: "first output", ReasonKind: "first-output", Place: logs.Cursor{}.String()},
+		{Kind: eventlog.Print, Reason: "first output", ReasonKind: "first-output", Place: segment.Cursor{}.String()},
 		{Kind: eventlog.Outage, State: eventlog.Begun, Reason: "output does not get into /l: full", ReasonKind: "log-outage"},
 		{Kind: eventlog.Outage, State: eventlog.Over, Reason: "output gets into its log again, after 1s", ReasonKind: "log-outage-over"},
 		{Kind: eventlog.Command, By: "the operator", ByKind: "operator", Reason: "stop", ReasonKind: "stop"},

@@ -14,6 +14,8 @@ import (
 
 	"superd/control"
 	"superd/logs"
+	"superd/logs/follow"
+	"superd/logs/segment"
 	"superd/procs"
 	"superd/procs/eventlog"
 )
@@ -24,10 +26,10 @@ const writeBytes = 32 << 10
 // A logRequest selects lines.
 type logRequest struct {
 	names []string
-	query logs.Query
+	query follow.Query
 	run   string // "": any; else a number or an invocation id
 	// Where earlier answers ended, by instance; nil for the first request
-	cursors map[string]*logs.Cursor
+	cursors map[string]*segment.Cursor
 }
 
 // readLogs sends lines of the instances that match the names, one JSON object each. With follow it
@@ -60,7 +62,7 @@ func (s *Server) readLogs(w http.ResponseWriter, r *http.Request) error {
 	} else if err := out.client.Flush(); err != nil {
 		return nil
 	}
-	reading := logs.NewReading(ctx, q.query)
+	reading := follow.NewReading(ctx, q.query)
 	defer reading.Close()
 	err = reading.Set(readings)
 	for ending := false; err == nil; {
@@ -90,7 +92,7 @@ func (s *Server) readLogs(w http.ResponseWriter, r *http.Request) error {
 }
 
 // send sends all lines available now.
-func send(reading *logs.Reading, out *stream) error {
+func send(reading *follow.Reading, out *stream) error {
 	buffer := make([]byte, 0, writeBytes)
 	for {
 		e, err := reading.Next()
@@ -117,7 +119,7 @@ func send(reading *logs.Reading, out *stream) error {
 }
 
 func (s *Server) logRequest(r *http.Request) (*logRequest, error) {
-	q := &logRequest{names: names(r), query: logs.Query{Lines: -1}, run: r.Form.Get("run")}
+	q := &logRequest{names: names(r), query: follow.Query{Lines: -1}, run: r.Form.Get("run")}
 	var err error
 	if q.query.Lines, err = lineCount(r); err != nil {
 		return nil, err
@@ -162,11 +164,11 @@ func (s *Server) logRequest(r *http.Request) (*logRequest, error) {
 		return nil, badRequest("remove one of the two", "only the newest run can be followed, not run %s", q.run)
 	}
 	if _, resumes := r.Form["cursor"]; resumes {
-		q.cursors = map[string]*logs.Cursor{}
+		q.cursors = map[string]*segment.Cursor{}
 	}
 	for text := range strings.FieldsSeq(strings.Join(r.Form["cursor"], " ")) {
 		name, place, ok := cutLast(text, ":")
-		c, err := logs.ParseCursor(place)
+		c, err := segment.ParseCursor(place)
 		if !ok || err != nil {
 			return nil, badParameter("cursor", "use the cursor of a line",
 				"not a cursor: %q", text)
@@ -256,18 +258,18 @@ func (s *Server) watchInstances(added chan<- struct{}) (cancel func()) {
 }
 
 // readings returns where to begin reading in each output.
-func (s *Server) readings(ctx context.Context, q *logRequest, outputs []procs.Output) ([]logs.Input, error) {
-	var spans map[string]*logs.Span
+func (s *Server) readings(ctx context.Context, q *logRequest, outputs []procs.Output) ([]follow.Input, error) {
+	var spans map[string]*follow.Span
 	if q.run != "" && q.cursors == nil {
 		var err error
 		if spans, err = s.spans(ctx, q.run, outputs); err != nil {
 			return nil, err
 		}
 	}
-	var all []logs.Input
+	var all []follow.Input
 	for _, o := range outputs {
 		for _, which := range o.Collector.LogStreams() {
-			w := logs.Input{Collector: o.Collector, Stream: which, Resume: q.cursors[logName(o.Instance, which)]}
+			w := follow.Input{Log: o.Collector.Log(which), Resume: q.cursors[logName(o.Instance, which)]}
 			w.FromStart = q.cursors != nil && w.Resume == nil
 			if spans != nil {
 				span := spans[o.Instance]
@@ -276,7 +278,7 @@ func (s *Server) readings(ctx context.Context, q *logRequest, outputs []procs.Ou
 				}
 				// Places are positions in the log of standard output.
 				if w.Span = span; which == logs.Stderr {
-					w.Span = &logs.Span{ID: span.ID, From: span.From, To: span.To}
+					w.Span = &follow.Span{ID: span.ID, From: span.From, To: span.To}
 				}
 			}
 			all = append(all, w)
@@ -293,11 +295,11 @@ func logName(instance string, which logs.Stream) string {
 	return instance
 }
 
-func fresh(outputs []procs.Output) []logs.Input {
-	var all []logs.Input
+func fresh(outputs []procs.Output) []follow.Input {
+	var all []follow.Input
 	for _, o := range outputs {
 		for _, which := range o.Collector.LogStreams() {
-			all = append(all, logs.Input{Collector: o.Collector, Stream: which, FromStart: true})
+			all = append(all, follow.Input{Log: o.Collector.Log(which), FromStart: true})
 		}
 	}
 	return all
@@ -305,13 +307,13 @@ func fresh(outputs []procs.Output) []logs.Input {
 
 // spans finds a run of each output in the event log: by its id, or counted back from the newest. An
 // instance without such a run has no entry.
-func (s *Server) spans(ctx context.Context, run string, outputs []procs.Output) (map[string]*logs.Span, error) {
+func (s *Server) spans(ctx context.Context, run string, outputs []procs.Output) (map[string]*follow.Span, error) {
 	s.flushEvents(ctx)
-	runs := map[string][]*logs.Span{} // with failed starts
+	runs := map[string][]*follow.Span{} // with failed starts
 	for _, o := range outputs {
 		runs[o.Instance] = nil
 	}
-	byID, failed := map[string]*logs.Span{}, map[*logs.Span]bool{}
+	byID, failed := map[string]*follow.Span{}, map[*follow.Span]bool{}
 	for e, err := range s.options.Events.Since(0) {
 		if err != nil {
 			return nil, err
@@ -322,7 +324,7 @@ func (s *Server) spans(ctx context.Context, run string, outputs []procs.Output) 
 		}
 		span := byID[e.Run]
 		if span == nil {
-			span = &logs.Span{ID: e.Run, From: e.At}
+			span = &follow.Span{ID: e.Run, From: e.At}
 			byID[e.Run] = span
 			if n := len(earlier); n > 0 {
 				earlier[n-1].To = e.At
@@ -335,7 +337,7 @@ func (s *Server) spans(ctx context.Context, run string, outputs []procs.Output) 
 		if e.Kind != eventlog.Print || span.Start != nil {
 			continue
 		}
-		if c, err := logs.ParseCursor(e.Place); err == nil {
+		if c, err := segment.ParseCursor(e.Place); err == nil {
 			span.Start = &c
 			for _, earlier := range earlier {
 				if earlier != span && earlier.End == nil {
@@ -345,9 +347,9 @@ func (s *Server) spans(ctx context.Context, run string, outputs []procs.Output) 
 		}
 	}
 	back, byNumber := runNumber(run)
-	found, other := map[string]*logs.Span{}, ""
+	found, other := map[string]*follow.Span{}, ""
 	for name, all := range runs {
-		all = slices.DeleteFunc(all, func(span *logs.Span) bool { return failed[span] && span.Start == nil })
+		all = slices.DeleteFunc(all, func(span *follow.Span) bool { return failed[span] && span.Start == nil })
 		for i, span := range all {
 			if byNumber && i == len(all)-1+back {
 				found[name] = span

@@ -11,6 +11,7 @@ import (
 	"superd/internal/escape"
 	"superd/internal/procfs"
 	"superd/logs"
+	"superd/logs/follow"
 	"superd/procs"
 	"superd/procs/host"
 	"superd/procs/probe"
@@ -190,13 +191,13 @@ func listOnLoop[T any](ctx context.Context, s *Server, names []string, list func
 // once, each on a different part.
 func (s *Server) statuses(all []procs.Status, pids []int) iter.Seq2[[]byte, bool] {
 	return func(yield func([]byte, bool) bool) {
-		collectors := make([]*logs.Collector, len(all))
+		outputs := make([]follow.Log, len(all))
 		for i := range all {
-			if all[i].HasRun {
-				collectors[i] = all[i].Collector
+			if c := all[i].Collector; all[i].HasRun && c != nil {
+				outputs[i] = c.Log(logs.Stdout)
 			}
 		}
-		lines := logs.LastLines(collectors, lineTimeout)
+		lines := follow.LastLines(outputs, lineTimeout)
 		usages := s.usages(all, pids)
 		count := max(1, (len(all)+statusPart-1)/statusPart)
 		if count == 1 {

@@ -6,6 +6,7 @@ import (
 
 	"superd/config"
 	"superd/logs"
+	"superd/logs/sink"
 	"superd/loop"
 	"superd/procs/host"
 	"superd/procs/snapshot"
@@ -87,7 +88,7 @@ func (o *output) setOptions() {
 func optionsDuringRun(began, now logs.Options) logs.Options {
 	now.Path, now.Format, now.Split, now.StderrPath = began.Path, began.Format, began.Split, began.StderrPath
 	// The other options of a sink belong to that sink. A command is itself the sink.
-	if now.Sink != began.Sink || began.Sink == logs.Command {
+	if now.Sink != began.Sink || began.Sink == sink.Command {
 		now.Sink, now.Address, now.Identifier, now.Facility = began.Sink, began.Address, began.Identifier, began.Facility
 	}
 	return now
@@ -134,9 +135,9 @@ func (o *output) UnresponsiveSink() string {
 	switch o.Collector.Sink() {
 	case "":
 		return "the log's file system does not answer"
-	case logs.Command:
+	case sink.Command:
 		return "its logger does not read"
-	case logs.OwnStdout:
+	case sink.OwnStdout:
 		return "superd's standard output is not read"
 	default:
 		return fmt.Sprintf("%s does not answer", o.Collector.Sink())

@@ -8,6 +8,9 @@ import (
 
 	"superd/config"
 	"superd/logs"
+	"superd/logs/frame"
+	"superd/logs/segment"
+	"superd/logs/sink"
 )
 
 // LoggerInput is the index of a logger's standard input among the FIFOs of an instance, after its
@@ -89,12 +92,12 @@ func (e *Env) LogOptions(instance string, program *config.Program) logs.Options 
 		Path:        program.LogPath(e.Paths.LogDir, instance),
 		Split:       len(OutputStreams(program)) > 1,
 		StderrPath:  program.StderrPath(e.Paths.LogDir, instance),
-		Format:      logs.Format(program.Log.Format),
+		Format:      frame.Format(program.Log.Format),
 		MaxSize:     program.Log.MaxSize,
 		MaxAge:      program.Log.MaxAge,
 		Keep:        program.Log.Keep,
 		MaxTotal:    program.Log.MaxTotal,
-		Compression: logs.Compression(program.Log.Compress),
+		Compression: segment.Compression(program.Log.Compress),
 		Drop:        program.Log.Overflow == config.OverflowDrop,
 		MinFree:     program.Log.MinFree,
 		Owner:       program.Log.Owner,
@@ -104,7 +107,7 @@ func (e *Env) LogOptions(instance string, program *config.Program) logs.Options 
 		o.Mode = *program.Log.Mode
 	}
 	if program.Log.Sink != config.SinkFile {
-		o.Sink, o.Address, o.Identifier, o.Facility = logs.Sink(program.Log.Sink), program.Log.Address, program.Log.Identifier, program.Log.Facility.Number()
+		o.Sink, o.Address, o.Identifier, o.Facility = sink.Kind(program.Log.Sink), program.Log.Address, program.Log.Identifier, program.Log.Facility.Number()
 	}
 	if program.Log.Sink == config.SinkCommand {
 		o.Address = e.loggerInputPath(program)

@@ -8,7 +8,7 @@ import (
 
 	"superd/config"
 	"superd/internal/words"
-	"superd/logs"
+	"superd/logs/segment"
 	"superd/loop"
 	"superd/procs/fsm"
 	"superd/procs/probe"
@@ -123,8 +123,8 @@ func (w *readiness) awaitLine(pattern string) {
 	}
 	// the first stream with a match closes the scope
 	for _, which := range w.in.Output.Collector.LogStreams() {
-		var from *logs.Cursor // nil: nothing of the run was in the log when this superd started
-		if begun, err := logs.ParseCursor(w.run.outputStart[which]); err == nil {
+		var from *segment.Cursor // nil: nothing of the run was in the log when this superd started
+		if begun, err := segment.ParseCursor(w.run.outputStart[which]); err == nil {
 			from = &begun
 		}
 		w.in.Output.Collector.AwaitLine(w.scope, which, expression, from, func(_ string, err error) {

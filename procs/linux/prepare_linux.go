@@ -10,7 +10,7 @@ import (
 	"superd/internal/execshim"
 	"superd/internal/passwd"
 	"superd/internal/privilege"
-	"superd/logs"
+	"superd/logs/pipe"
 	"superd/procs/host"
 	"superd/procs/notify"
 )
@@ -108,7 +108,7 @@ func prepare(a *attempt, spec *host.SpawnSpec, child *host.Child) (*prepared, er
 		p.outputs = append(p.outputs, fd)
 	}
 	if spec.Input != nil {
-		if p.input, err = openFIFO(a, *spec.Input, logs.OpenReader, id, &child.InputFD); err != nil {
+		if p.input, err = openFIFO(a, *spec.Input, pipe.OpenReader, id, &child.InputFD); err != nil {
 			return p, err
 		}
 	}
@@ -126,7 +126,7 @@ func openOutput(a *attempt, output host.Outlet, id *runAs, ownEnd *int) (fd int,
 		}
 		return fd, nil
 	}
-	return openFIFO(a, output, logs.OpenWriter, id, ownEnd)
+	return openFIFO(a, output, pipe.OpenWriter, id, ownEnd)
 }
 
 // openFIFO returns the program's end of a FIFO. It stores superd's end, if it had to make the FIFO,
@@ -137,10 +137,10 @@ func openFIFO(a *attempt, outlet host.Outlet, open func(superds int) (int, error
 	uid, gid := id.owner()
 	err = a.unlessCanceled(func() (err error) {
 		if read < 0 {
-			read, err = logs.MakeFIFO(outlet.FIFO, uid, gid)
+			read, err = pipe.MakeFIFO(outlet.FIFO, uid, gid)
 			*ownEnd = read
 		} else {
-			err = logs.ChownFIFO(read, uid, gid)
+			err = pipe.ChownFIFO(read, uid, gid)
 		}
 		if err == nil {
 			fd, err = open(read)

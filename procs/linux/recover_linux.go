@@ -14,7 +14,7 @@ import (
 	"superd/internal/procfs"
 	"superd/internal/syscalls"
 	"superd/internal/workers"
-	"superd/logs"
+	"superd/logs/pipe"
 	"superd/pidfd"
 	"superd/procs/host"
 	"superd/procs/linux/proctree"
@@ -79,7 +79,7 @@ func (k *Host) adoptOutput(a *host.RecoveredProcess, o *host.RecoveredOutput) (i
 		}
 		closeInherited(o.ReadFD)
 	}
-	fd, err := logs.AdoptFIFO(o.FIFO)
+	fd, err := pipe.AdoptFIFO(o.FIFO)
 	if (a.Found == nil || a.Found.Ended()) && errors.Is(err, os.ErrNotExist) {
 		return -1, nil // a shutdown removed it; the next start makes another
 	}

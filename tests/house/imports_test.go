@@ -26,28 +26,30 @@ const (
 // Only cmd/superd imports procs/linux: procs knows the system as procs/host.
 var allowed = map[string]string{
 	"cmd/superd": `config control control/server doctor internal/escape internal/execshim
-		internal/failpoint internal/gcpacer internal/procfs internal/terminal
-		internal/threads keeper logs loop pidfd procs procs/eventlog procs/host
+		internal/failpoint internal/gcpacer internal/logqueue internal/procfs internal/terminal
+		internal/threads keeper logs logs/read loop pidfd procs procs/eventlog procs/host
 		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot signals`,
-	"control/server": `config control internal/escape internal/procfs logs procs procs/eventlog procs/fsm
-		procs/host procs/probe`,
+	"control/server": `config control internal/escape internal/procfs logs logs/follow
+		logs/segment procs procs/eventlog procs/fsm procs/host procs/probe`,
 	"control": "config",
 	"doctor":  "internal/privilege pidfd procs/linux/cgroup",
-	"procs": `config internal/words logs loop loop/task pidfd procs/deps procs/eventlog procs/fdnames procs/fsm
-		procs/host procs/instance procs/probe procs/reaper procs/schedule procs/snapshot`,
-	"procs/instance": `config internal/words logs loop pidfd procs/deps procs/eventlog
-		procs/execprobe procs/fsm procs/host procs/notify procs/probe procs/schedule procs/snapshot`,
+	"procs": `config internal/words logs loop loop/task pidfd procs/deps procs/eventlog
+		procs/fdnames procs/fsm procs/host procs/instance procs/probe procs/reaper
+		procs/schedule procs/snapshot`,
+	"procs/instance": `config internal/words logs logs/frame logs/segment logs/sink loop pidfd
+		procs/deps procs/eventlog procs/execprobe procs/fsm procs/host procs/notify procs/probe
+		procs/schedule procs/snapshot`,
 	"procs/execprobe":     "config loop pidfd procs/host procs/probe",
 	"procs/fdnames":       "",
 	"procs/fsm":           "config internal/words",
 	"procs/host":          "config logs loop pidfd procs/notify procs/probe",
 	"procs/host/hosttest": "config loop pidfd procs/host procs/notify procs/probe",
 	"procs/linux": `config config/document internal/execshim internal/failpoint internal/mounts
-		internal/passwd internal/privilege internal/procfs internal/syscalls
-		internal/workers logs loop pidfd procs/host procs/linux/cgroup procs/linux/proctree
-		procs/notify procs/probe`,
-	"procs/linux/cgroup": `config internal/mounts internal/procfs internal/syscalls internal/workers pidfd
-		procs/host procs/linux/proctree`,
+		internal/passwd internal/privilege internal/procfs internal/syscalls internal/workers
+		logs/pipe loop pidfd procs/host procs/linux/cgroup procs/linux/proctree procs/notify
+		procs/probe`,
+	"procs/linux/cgroup": `config internal/mounts internal/procfs internal/syscalls
+		internal/workers pidfd procs/host procs/linux/proctree`,
 	"procs/linux/proctree":  "config internal/procfs internal/workers pidfd procs/host",
 	"procs/linux/linuxtest": "config internal/procfs loop pidfd procs/host",
 	"procs/deps":            "",
@@ -56,15 +58,26 @@ var allowed = map[string]string{
 	"procs/notify":          "internal/terminal loop",
 	"procs/probe":           "internal/terminal loop",
 	"procs/reaper":          "loop pidfd procs/host",
-	"procs/rundir":          "internal/procfs internal/safepath internal/syscalls procs/eventlog procs/journal",
-	"procs/schedule":        "config loop",
-	"procs/snapshot":        "config internal/workers pidfd procs/fsm procs/journal procs/schedule",
-	"keeper":                "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
-	"keeper/fdstore":        "",
-	"config":                "config/document internal/passwd internal/privilege",
-	"config/document":       "internal/safepath",
-	"logs": `internal/escape internal/failpoint internal/mounts internal/passwd internal/safepath
-		internal/syscalls internal/terminal internal/words loop`,
+	"procs/rundir": `internal/procfs internal/safepath internal/syscalls procs/eventlog
+		procs/journal`,
+	"procs/schedule":  "config loop",
+	"procs/snapshot":  "config internal/workers pidfd procs/fsm procs/journal procs/schedule",
+	"keeper":          "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
+	"keeper/fdstore":  "",
+	"config":          "config/document internal/passwd internal/privilege",
+	"config/document": "internal/safepath",
+	"logs": `internal/failpoint internal/mounts internal/syscalls internal/words logs/follow
+		logs/frame logs/fslimit logs/pipe logs/read logs/segment logs/sink loop`,
+	"logs/follow":          "logs/frame logs/fslimit logs/pipe logs/segment",
+	"logs/frame":           "internal/escape",
+	"logs/frame/frametest": "",
+	"logs/fslimit":         "internal/mounts",
+	"logs/logstest":        "",
+	"logs/pipe":            "internal/syscalls",
+	"logs/read":            "internal/syscalls",
+	"logs/segment": `internal/failpoint internal/passwd internal/safepath internal/syscalls
+		logs/frame logs/fslimit logs/pipe`,
+	"logs/sink":          "internal/syscalls internal/terminal logs/frame logs/pipe",
 	"signals":            "loop",
 	"loop":               "internal/syscalls",
 	"loop/task":          "loop",
@@ -74,6 +87,7 @@ var allowed = map[string]string{
 	"internal/execshim":  "",
 	"internal/failpoint": "",
 	"internal/gcpacer":   "",
+	"internal/logqueue":  "",
 	"internal/mounts":    "",
 	"internal/passwd":    "",
 	"internal/privilege": "",
