@@ -261,7 +261,7 @@ func TestAwaitLineEnds(t *testing.T) {
 	watchers := func() int {
 		p.Collector.shared.Lock()
 		defer p.Collector.shared.Unlock()
-		return len(p.shared.watchers)
+		return len(p.shared.watching())
 	}
 	p.rig.poll("the follower", func() bool { return watchers() == 1 })
 	p.rig.do(scope.Close)

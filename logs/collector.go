@@ -137,12 +137,12 @@ func (c *Collector) queueBarrier(m barrier) bool {
 func (c *Collector) Notify(f func()) (cancel func()) {
 	c.shared.Lock()
 	defer c.shared.Unlock()
-	// The list is iterated without the lock, so it is never modified in place.
-	c.shared.watchers = append(slices.Clip(c.shared.watchers), &f)
+	c.shared.watchers = &watchers{append(slices.Clip(c.shared.watching()), &f)}
 	return func() {
 		c.shared.Lock()
 		defer c.shared.Unlock()
-		c.shared.watchers = slices.DeleteFunc(slices.Clone(c.shared.watchers), func(w *func()) bool { return w == &f })
+		isOwn := func(w *func()) bool { return w == &f }
+		c.shared.watchers = &watchers{slices.DeleteFunc(slices.Clone(c.shared.watching()), isOwn)}
 	}
 }
 

@@ -164,7 +164,7 @@ func TestFollow(t *testing.T) {
 	if err := second.end(); err != nil {
 		t.Errorf("Follow() of a closed collector = %v, want its end", err)
 	}
-	if n := len(p.shared.watchers); n > 0 {
+	if n := len(p.shared.watching()); n > 0 {
 		t.Errorf("%d watchers are left", n)
 	}
 }

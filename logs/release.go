@@ -46,7 +46,7 @@ func (c *Collector) release() {
 	if !exiting {
 		c.shared.watch.Close()
 	}
-	all, barriers, watchers := c.shared.streams, c.shared.barriers, c.shared.watchers
+	all, barriers, watchers := c.shared.streams, c.shared.barriers, c.shared.watching()
 	c.shared.barriers = nil
 	c.shared.Unlock()
 	if !exiting {

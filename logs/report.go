@@ -35,7 +35,7 @@ func (c *Collector) reportRunStart() {
 
 func (c *Collector) notifyWatchers() {
 	c.shared.Lock()
-	watchers := c.shared.watchers
+	watchers := c.shared.watching()
 	c.shared.Unlock()
 	for _, f := range watchers {
 		(*f)()

@@ -188,7 +188,7 @@ type sharedState struct {
 	streams  []*stream // replaced, never modified: stdout, and stderr if it ever had its own FIFO
 	runID    string    // present run
 	barriers []barrier
-	watchers []*func()
+	watchers *watchers  // nil: none was ever registered
 	watch    read.Watch // of the FIFOs
 	released bool       // all descriptors are closed
 	// awaitsDirectOpen is set for each stream until a process of the run opens the file that it
@@ -199,6 +199,18 @@ type sharedState struct {
 
 	wakeup *read.Wakeup // of the draining goroutine; nil: none drains
 	outlet *outlet      // nil: output goes to files
+}
+
+// watchers are called after each append to the files: few collectors have any. The list is replaced,
+// never modified.
+type watchers struct{ all []*func() }
+
+// watching returns the watchers. The lock is held.
+func (s *sharedState) watching() []*func() {
+	if s.watchers == nil {
+		return nil
+	}
+	return s.watchers.all
 }
 
 // inlineParts are the objects that every collector needs, in one allocation: small objects with
