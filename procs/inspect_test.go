@@ -215,8 +215,3 @@ func (v instanceView) neverWrite() { v.sup().recorder.timer.Stop() }
 func (v instanceView) dropReconciliation() {
 	v.sup().reconciler.queue, v.In.Marks.Enqueued = nil, false
 }
-
-// restoreCopy makes an instance from a record and returns what the instance snapshots.
-func (i inspection) restoreCopy(v *snapshot.Instance, program *config.Program) *snapshot.Instance {
-	return instance.RestoreCopy(i.s.Env, v, program)
-}

@@ -3,10 +3,6 @@ package procs
 import (
 	"fmt"
 	"testing"
-	"time"
-
-	"superd/procs/execprobe"
-	"superd/procs/host/hosttest"
 )
 
 // TestSimulationSeeds replays seeds that once found a defect. What a seed draws changes with the
@@ -76,35 +72,5 @@ func TestSimulationSeeds(t *testing.T) {
 				t.Errorf("%v\nonce %s was wrong: %s\nreplay with -sim.seed %d", err, s.wrong, s.shows, s.seed)
 			}
 		})
-	}
-}
-
-// TestCheckWaitsForTreeRecord: a check does not start before the journal has the record by which a
-// successor finds it.
-func TestCheckWaitsForTreeRecord(t *testing.T) {
-	web := programNamed("web", nil)
-	h, in := newRunning(web, false)
-	command := []string{hosttest.ProbeCommand}
-	h.journal.stalled = true
-	var first, second error
-	stop := in.CheckByCommand(command, func(err error) { first = err })
-	h.v.RunFor(time.Minute)
-	if p := in.Probe(); !p.Check || p.Process || p.Pending != nil {
-		t.Fatal("a check is started that the journal does not know")
-	}
-	if begun := stop(); begun {
-		t.Error("a check that waits for the journal counts as begun")
-	}
-	h.v.RunFor(time.Minute)
-	if first != execprobe.ErrStopped || in.Probe().Busy {
-		t.Errorf("stopped check: %v, busy %v", first, in.Probe().Busy)
-	}
-	second = execprobe.ErrStopped
-	in.CheckByCommand(command, func(err error) { second = err })
-	h.journal.stalled = false
-	h.journal.write()
-	h.v.RunFor(time.Minute)
-	if second != nil || in.Probe().Busy {
-		t.Errorf("check after the journal was written: %v, busy %v", second, in.Probe().Busy)
 	}
 }

@@ -40,6 +40,7 @@ type bench struct {
 	stored     map[string]bool
 	names      int    // of stored descriptors
 	whileDown  func() // called between two superds; may be nil
+	stalled    bool   // the journal is not written
 }
 
 // testProgram returns the definition of a program that restarts after a failure.
@@ -200,7 +201,11 @@ func (b *bench) Queue(key string, value any) {
 func (b *bench) QueueFirst(key string, value any) { b.Queue(key, value) }
 func (b *bench) Ended() bool                      { return false }
 func (b *bench) AfterTurn(f func())               { b.env.Scope.Post(f) }
-func (b *bench) AfterSaving(f func(error))        { b.env.Scope.Post(func() { f(nil) }) }
+func (b *bench) AfterSaving(f func(error)) {
+	if !b.stalled {
+		b.env.Scope.Post(func() { f(nil) })
+	}
+}
 
 func (b *bench) Reserve(bool) string {
 	b.names++

@@ -9,7 +9,7 @@ import (
 	"superd/procs/fsm"
 )
 
-// shownHops bounds how many links of a chain of waiting instances a reason shows. A [Diagnosis] has
+// shownHops bounds how many links of a chain of waiting instances a reason shows. Node.WaitsFor has
 // all of them.
 const shownHops = 3
 

@@ -35,9 +35,9 @@
 //	notify  mainpid                             messages of the program
 //	monitor  readiness  execchecks              checks
 //	teardown  exit  hooks                       ends of processes
-//	stop  problems  events  schedule
+//	stop  problems  events
 //	spawnspec  startrecord  attempt             what a start needs
-//	loggerinput  output  paths  quarantine  graph
+//	loggerinput  output  paths  schedule  quarantine  graph
 //	mainprocess  run  instance  env             the types, with a pointer to each part
 //	notifystate  exitstatus  loglimit
 //

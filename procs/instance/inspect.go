@@ -10,7 +10,6 @@ import (
 	"superd/procs/host"
 	"superd/procs/probe"
 	"superd/procs/schedule"
-	"superd/procs/snapshot"
 )
 
 // The simulation in procs compares each instance with a model of it after each turn, and plants
@@ -156,7 +155,7 @@ func (v RunView) Healthy() int {
 	return -1
 }
 
-// What tests do to an instance. The methods after RestoreCopy plant defects.
+// What tests do to an instance.
 
 // SetEnvSum sets the sum of the env file with which the run was started.
 func (v RunView) SetEnvSum(sum uint64) { v.r.spawn.envSum = sum }
@@ -165,29 +164,6 @@ func (v RunView) SetEnvSum(sum uint64) { v.r.spawn.envSum = sum }
 func (v RunView) FailCheck(reason string) {
 	now := v.r.in.Env.Loop.Now()
 	v.r.monitor.onResult(probe.Result{Outcome: probe.Failed, Reason: reason, At: now})
-}
-
-// CheckByCommand starts an exec check of the instance.
-func (v View) CheckByCommand(
-	command []string, done func(error),
-) (stop func() (begun bool)) {
-	return (&execChecker{v.In.run, command}).Check(done)
-}
-
-// RestoreCopy makes an instance from a record and returns what the instance snapshots.
-func RestoreCopy(env *Env, v *snapshot.Instance, program *config.Program) *snapshot.Instance {
-	in := New(env, program.Name, program, v.Run.Definition, "")
-	in.Membership.Update(fsm.Retire)
-	in.Restore(v)
-	(&Recovered{
-		In: in, Saved: snapshot.Merged{Instance: v}, Recovered: &host.RecoveredProcess{},
-	}).RestoreOutput()
-	r := restoreRun(in, v.Config, v.Run)
-	r.main.scope.Open(&r.scope)
-	r.restoreNotify(v.Run, v.Run.Notify, v.Run.Ready)
-	r.restoreAnnouncements(v.Run)
-	r.spawn.preStart().restore(v.Run.Hook)
-	return in.Snapshot()
 }
 
 // RedefineMachine lets only the machine use another definition.

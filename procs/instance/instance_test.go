@@ -11,6 +11,7 @@ import (
 	"superd/procs/host"
 	"superd/procs/host/hosttest"
 	"superd/procs/notify"
+	"superd/procs/snapshot"
 )
 
 // A scenario is one instance that is started. After a second something happens.
@@ -326,6 +327,31 @@ func TestReadiness(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, tt.run)
+	}
+}
+
+// TestCheckWaitsForTreeRecord: an exec check does not start before the journal has the record by
+// which a successor finds it.
+func TestCheckWaitsForTreeRecord(t *testing.T) {
+	for _, stalled := range []bool{true, false} {
+		b := newBench(t, hosttest.FaultMix{}, testProgram())
+		b.start()
+		b.v.RunFor(time.Second)
+		b.stalled = stalled
+		c := &execChecker{b.in.run, []string{hosttest.ProbeCommand}}
+		var results []error
+		c.Check(func(err error) { results = append(results, err) })
+		b.v.RunFor(time.Second)
+		v := b.records[snapshot.InstanceKey("web")].(*snapshot.Instance)
+		if v.Probes == "" {
+			t.Error("the record has no tree of the check")
+		}
+		if started := b.kernel.Started() > 1; started == stalled {
+			t.Errorf("journal stalled: %v, check started: %v", stalled, started)
+		}
+		if ended := len(results) == 1 && results[0] == nil; ended == stalled {
+			t.Errorf("journal stalled: %v, results %v", stalled, results)
+		}
 	}
 }
 

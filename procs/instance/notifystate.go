@@ -31,15 +31,6 @@ type notifyState struct {
 // noNotifyState is shared by all runs without notifications. It is never changed.
 var noNotifyState = notifyState{readyFD: -1}
 
-// ownNotifyState returns the run's own notifyState, for writing, and allocates it if necessary.
-func (r *run) ownNotifyState() *notifyState {
-	if r.notifyState == &noNotifyState {
-		t := noNotifyState
-		r.notifyState = &t
-	}
-	return r.notifyState
-}
-
 // snapshot sets the names of the channels, and what the program has reported, in the record of the
 // run.
 func (t *notifyState) snapshot(v *snapshot.Run) {
@@ -51,13 +42,4 @@ func (t *notifyState) snapshot(v *snapshot.Run) {
 	if t.ownStopTimer.Active() {
 		v.Leaving = new(t.ownStopTimer.Due())
 	}
-}
-
-// whenNotifyDrained calls f when all notifications sent by now are read.
-func (r *run) whenNotifyDrained(f func()) {
-	if r.listener == nil {
-		f()
-		return
-	}
-	r.listener.WhenTaken(f)
 }

@@ -116,3 +116,21 @@ func (in *Instance) EnvSum() uint64 {
 	}
 	return in.run.spawn.envSum
 }
+
+// ownNotifyState returns the run's own notifyState, for writing, and allocates it if necessary.
+func (r *run) ownNotifyState() *notifyState {
+	if r.notifyState == &noNotifyState {
+		t := noNotifyState
+		r.notifyState = &t
+	}
+	return r.notifyState
+}
+
+// whenNotifyDrained calls f when all notifications sent by now are read.
+func (r *run) whenNotifyDrained(f func()) {
+	if r.listener == nil {
+		f()
+		return
+	}
+	r.listener.WhenTaken(f)
+}
