@@ -201,8 +201,8 @@ type sharedState struct {
 	outlet *outlet      // nil: output goes to files
 }
 
-// watchers are called after each append to the files: few collectors have any. The list is replaced,
-// never modified.
+// watchers are called after each append to the files: few collectors have any. The list is
+// replaced, never modified.
 type watchers struct{ all []*func() }
 
 // watching returns the watchers. The lock is held.

@@ -46,7 +46,7 @@ func (v *Virtual) OpenFDs() int { return v.kernel.openFDs }
 // Step runs one turn. If nothing is ready, due or posted, it first advances the clock to the next
 // timer. It returns false, and does nothing, if there is none either, or if the loop has stopped.
 func (v *Virtual) Step() bool {
-	if v.ended() || v.next() == never {
+	if v.ended() || len(v.timers) == 0 && v.next() == never {
 		return false
 	}
 	v.step()

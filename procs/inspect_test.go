@@ -6,8 +6,11 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/logs/sink"
 	"superd/procs/deps"
+	"superd/procs/fdnames"
 	"superd/procs/fsm"
+	"superd/procs/host"
 	"superd/procs/instance"
 	"superd/procs/snapshot"
 )
@@ -215,3 +218,38 @@ func (v instanceView) neverWrite() { v.sup().recorder.timer.Stop() }
 func (v instanceView) dropReconciliation() {
 	v.sup().reconciler.queue, v.In.Marks.Enqueued = nil, false
 }
+
+// failureReason returns why superd ends the present run, or none.
+func (v instanceView) failureReason() fsm.Reason { return v.In.Machine.FailureReason() }
+
+// machineAwaitsSchedule reports whether the machine starts no run before its schedule is due.
+func (v instanceView) machineAwaitsSchedule() bool { return v.In.Machine.AwaitsSchedule() }
+
+// restartPending reports whether a run that starts later than the present one is requested.
+func (v instanceView) restartPending() bool { return v.In.Machine.RestartPending() }
+
+// hasWaiters reports whether a command waits for the instance.
+func (v instanceView) hasWaiters() bool { return len(v.sup().waiters.byInstance[v.In]) > 0 }
+
+// probeSpawn returns the spawn of the exec check under way; nil: none.
+func (v instanceView) probeSpawn() host.PendingSpawn { return v.Probe().Pending }
+
+func (v instanceView) logSink() sink.Kind { return v.In.Output.Collector.Sink() }
+func (v instanceView) logFiles() []string { return v.In.Output.Collector.Files() }
+
+// followLogOptions applies the newest log options during a run.
+func (v instanceView) followLogOptions() {
+	v.In.Output.Collector.SetOptions(v.In.Env.LogOptions(v.In.Name, v.In.Program))
+}
+
+// neverRelease forgets which stored descriptors are to be released.
+func (v instanceView) neverRelease() { v.sup().fds.releases = nil }
+
+// reuseNames lets the names of stored descriptors begin anew.
+func (v instanceView) reuseNames() { v.sup().fds.names = fdnames.New() }
+
+// ignoreFinalExits lets superd go on when a program stays down that is to end it.
+func (v instanceView) ignoreFinalExits() { v.sup().exitPolicy.decided = true }
+
+// ignoreAllEnded lets superd go on when all programs have ended.
+func (v instanceView) ignoreAllEnded() { v.sup().exitPolicy.posted = true }

@@ -77,8 +77,13 @@ func (c *recovery) mergeRecords(r *snapshot.Snapshot) []*instance.Recovered {
 		c.registry.add(in)
 		all = append(all, &instance.Recovered{In: in, Saved: v})
 	}
-	for _, in := range c.registry.instances {
-		c.conflicts.find(in)
+	// Those without a run first: they wait for one that writes to their log files
+	for _, hasRun := range []bool{false, true} {
+		for _, a := range all {
+			if hasRun == (a.Saved.Run != nil) {
+				c.conflicts.find(a.In)
+			}
+		}
 	}
 	return all
 }

@@ -251,3 +251,37 @@ func TestLostActor(t *testing.T) {
 		})
 	}
 }
+
+// TestRecoveredRunOwnsItsLogFile: a reload gave the log file of app to web, and superd was killed
+// while app still ran by its earlier definition. web waits until app has ended.
+func TestRecoveredRunOwnsItsLogFile(t *testing.T) {
+	logsTo := func(name, file string) *config.Program {
+		return programNamed(name, func(p *config.Program) { p.Log.File, p.KillMode = file, config.KillProcess })
+	}
+	h := newHistory(1, defect{}, false)
+	h.kernel.Mix, h.models = hosttest.FaultMix{}, map[string]*model{}
+	h.kernel.NewProcess("app", "a", hosttest.RoleMain)
+	h.configs = []*config.Config{
+		{Programs: []*config.Program{logsTo("app", "one.log"), logsTo("web", "two.log")}},
+		{Programs: []*config.Program{logsTo("app", "three.log"), logsTo("web", "one.log")}},
+	}
+	running, err := json.Marshal(h.configs[0].Programs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.adoptFrom(t, &journal.State{Existed: true, Values: map[string]json.RawMessage{
+		snapshot.SuperdKey: json.RawMessage(`{"config":2,"begun":true}`), snapshot.ConfigKey(2): json.RawMessage(`1`),
+		snapshot.InstanceKey("app"): json.RawMessage(`{"config":2,"state":"stopping","outcome":"again","desired":{"up":true},"outdated":true,"restart_pending":true,
+			"run":{"id":"a","main":{"pid":2,"start":1},"table":` + string(running) + `}}`),
+		snapshot.InstanceKey("web"): json.RawMessage(`{"config":2,"state":"waiting","outcome":"retry","desired":{"up":true}}`),
+	}})
+	if web := inspect(h.sup).instance("web"); web.state() != fsm.Waiting {
+		t.Errorf("web is %s while app writes to its log file", web.state().Name())
+	}
+	h.v.RunFor(time.Minute)
+	for _, name := range []string{"app", "web"} {
+		if in := inspect(h.sup).instance(name); in.state() != fsm.Running || h.err != nil {
+			t.Errorf("%s is %s in the end, %v; want it running", name, in.state().Name(), h.err)
+		}
+	}
+}

@@ -54,3 +54,19 @@ func TestRestartRolling(t *testing.T) {
 		t.Error("an unknown name is accepted")
 	}
 }
+
+// TestScaleToNothingStays: a program that names its log file stays scaled to 0 after a reload.
+func TestScaleToNothingStays(t *testing.T) {
+	web := programNamed("web", func(p *config.Program) { p.Log.File = "web.log" })
+	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{web}})
+	h.v.RunFor(time.Second)
+	if _, err := h.sup.Scale([]Scaling{{"web", 0}}, false, func([]ScaleResult) {}); err != nil {
+		t.Fatal(err)
+	}
+	h.v.RunFor(time.Minute)
+	h.changeProgram(func(p *config.Program) { p.StopTimeout += time.Second })
+	h.v.RunFor(time.Minute)
+	if n := inspect(h.sup).count(); n != 0 || h.err != nil {
+		t.Errorf("%d instances run, %v; want none", n, h.err)
+	}
+}

@@ -1,7 +1,7 @@
 package procs
 
 import (
-	"fmt"
+	"strconv"
 	"time"
 
 	"superd/internal/words"
@@ -61,17 +61,22 @@ func (n *readyNotifier) update() {
 
 // summary counts the instances: "3 instances: 2 running, 1 failed".
 func (n *readyNotifier) summary() string {
-	text := words.Plural(len(n.registry.instances), "instance")
+	text := []byte(words.Plural(len(n.registry.instances), "instance"))
 	separator := ": "
-	for _, states := range [][]fsm.State{{fsm.Running}, {fsm.Spawning, fsm.Starting}, {fsm.Waiting}, {fsm.Stopping, fsm.StopPending, fsm.Killing, fsm.TearingDown}, {fsm.Backoff}, {fsm.Failed}, {fsm.Exited}, {fsm.Stopped}} {
+	for _, states := range [][]fsm.State{
+		{fsm.Running}, {fsm.Spawning, fsm.Starting}, {fsm.Waiting},
+		{fsm.Stopping, fsm.StopPending, fsm.Killing, fsm.TearingDown},
+		{fsm.Backoff}, {fsm.Failed}, {fsm.Exited}, {fsm.Stopped},
+	} {
 		count := 0
 		for _, state := range states {
 			count += n.registry.counts[state]
 		}
 		if count > 0 {
-			text += fmt.Sprintf("%s%d %s", separator, count, states[0])
+			text = strconv.AppendInt(append(text, separator...), int64(count), 10)
+			text = append(append(text, ' '), states[0].String()...)
 			separator = ", "
 		}
 	}
-	return text
+	return string(text)
 }

@@ -35,12 +35,15 @@ type history struct {
 	defect defect
 
 	mixedKillMode bool // whether kill_mode may be "mixed"
-	journal       *simJournal
-	events        *eventlog.Log  // event log of the next supervisors; nil: none
-	file          *config.Config // configuration file as the operator wrote it
-	configs       []*config.Config
-	crashes       float64 // probability that superd is killed
-	density       float64 // probability that a program names another one
+	drawsOutput   bool // whether log options and limits are drawn
+	// Instances by the paths of their FIFOs
+	fifos   map[string]string
+	journal *simJournal
+	events  *eventlog.Log  // event log of the next supervisors; nil: none
+	file    *config.Config // configuration file as the operator wrote it
+	configs []*config.Config
+	crashes float64 // probability that superd is killed
+	density float64 // probability that a program names another one
 
 	// Runs that have spawned a process, or whose spawn is delayed by a hung worker
 	spawnedRuns map[string]bool
@@ -49,6 +52,7 @@ type history struct {
 	models      map[string]*model  // by instance
 	observed    []observedInstance // in the order of the instances
 	scales      map[string]int     // set by the operator, by program
+	scaleEdits  int                // changes of scales so far
 	lastCommand map[string]int     // number of the operator's last command, by instance
 	// Time of the last reload, which may have shortened time-outs
 	reloadedAt      time.Duration
@@ -65,7 +69,9 @@ type history struct {
 	rules           *fsm.Table // with a planted defect; nil without one
 	// Definitions whose place a defective one has in the machine
 	altered        map[instanceView]*config.Program
-	slicedShutdown bool // whether a shutdown stops one instance a turn
+	slicedShutdown bool          // whether a shutdown stops one instance a turn
+	now            time.Duration // time of the last check
+	slept          time.Duration // CLOCK_BOOTTIME less the loop's clock
 	err            error
 	steps          int
 	trace          bool
@@ -93,6 +99,8 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		altered:        map[instanceView]*config.Program{},
 		slicedShutdown: seed%2 == 0,
 		mixedKillMode:  seed%8 == 1,
+		drawsOutput:    seed%8 == 3,
+		fifos:          map[string]string{},
 	}
 	h.kernel = hosttest.New(h.v, h.rng, h.fail)
 	h.kernel.Mix = hosttest.FaultMix{
@@ -125,11 +133,17 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		CheckHangs:  h.pick(0, 0, 0.1),
 		Handover:    h.pick(0, 0.5),
 	}
-	h.kernel.Logf, h.kernel.LearnsLate = h.logf, host.UnwatchedPause+100*time.Millisecond
+	if trace {
+		h.kernel.Logf = h.logf
+	}
+	h.kernel.LearnsLate = host.UnwatchedPause + 100*time.Millisecond
 	h.kernel.Defects = d.kernel
 	if seed%16 == 13 {
 		// A condition, so that the histories of other seeds stay the same
 		h.kernel.Mix.StartLoggedEarly = 0.5
+	}
+	if seed%8 == 6 {
+		h.kernel.Mix.ForkHangs = 0.1
 	}
 	if d.mix != nil {
 		d.mix(&h.kernel.Mix)
@@ -140,10 +154,11 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	}
 	h.began = h.v.Now()
 	h.v.RefuseClockWatch(d.missesClockChanges)
-	h.startedBoot = h.v.Boot()
+	h.startedBoot, h.slept = h.v.Boot(), h.v.Boot()-h.v.Now()
 	h.crashes = h.pick(0, 0, 0.1, 0.5)
 	h.clockJumps = h.pick(0, 0, 0.2)
 	h.kernel.Keeper = h.chance(0.5)
+	h.kernel.StoresFDs = h.kernel.Keeper && seed%8 == 7
 	h.checksMayHang, h.commandsMayFail = h.kernel.Mix.CheckHangs > 0, h.kernel.Mix.AffectsCommands()
 	h.kernel.IsRunning = func(instance string) bool {
 		in := inspect(h.sup).instance(instance)
@@ -154,10 +169,19 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 			h.sup.OnStoredExit(e)
 		}
 	}
+	if h.drawsOutput {
+		h.kernel.OnAdopt = h.checkRecovered
+	}
 	h.density = h.pick(0, 0.2, 0.6)
 	h.kernel.OnSpawn = func(spec *host.SpawnSpec) {
 		run, _ := spec.Own.Get("SUPERD_INVOCATION_ID")
 		h.checkStart(run, spec.Name)
+		if h.drawsOutput {
+			if d.spawn != nil {
+				d.spawn(spec)
+			}
+			h.checkSpawn(spec)
+		}
 	}
 	h.journal = newSimJournal(h, time.Duration(h.pick(0, 0.001, 1)*float64(time.Second)))
 	if seed%8 == 1 {
@@ -173,6 +197,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		conf.Programs = append(conf.Programs, h.drawProgram(fmt.Sprintf("p%d", i)))
 	}
 	h.drawDependencies(conf, nil)
+	separateLogFiles(conf, nil)
 	h.logf("%v", showDependencies(conf))
 	h.file = conf
 	h.sup = New(h.options())
@@ -188,7 +213,7 @@ func (h *history) options() Options {
 			panic("the simulation reloads through apply")
 		},
 		Archive: h.archive, Seed: h.seed(),
-		Predecessor: Predecessor{StoredFDs: host.StoredFDs{Exits: h.kernel.Exits()}},
+		Predecessor: Predecessor{StoredFDs: h.kernel.PassFDs()},
 		Identity:    Identity{BootID: "boot", Machine: "simulated"},
 		Paths:       instance.Paths{FIFODir: "fifo", NotifyDir: "notify"},
 		tests:       testSettings{rules: h.rules},
@@ -283,6 +308,9 @@ func (h *history) drawProgram(name string) *config.Program {
 		}
 	}
 	h.drawChecks(p)
+	if h.drawsOutput {
+		h.drawOutput(p)
+	}
 	return p
 }
 
@@ -350,9 +378,9 @@ func (h *history) run() (err error) {
 			h.crash()
 		}
 	}
-	h.runChecked(2 * time.Hour)
+	h.runChecked(75 * time.Minute) // longer than a spawn hangs
 	h.kernel.Mix = hosttest.FaultMix{}
-	h.runChecked(time.Hour)
+	h.runChecked(30 * time.Minute)
 	for h.err == nil && h.changePending() && h.v.Step() {
 		h.check()
 	}

@@ -61,11 +61,11 @@ func (m *model) resetFailed() { m.retries, m.failures, m.startLimitHit = 0, nil,
 
 // check checks the invariants that hold at each turn.
 func (h *history) check() {
+	h.now = h.v.Now()
 	h.observeShutdown()
 	h.graph.refresh(h)
 	h.graph.checked = true
-	for i := 0; i < inspect(h.sup).count(); i++ {
-		in := inspect(h.sup).at(i)
+	for i, in := range h.graph.instances {
 		if i == len(h.observed) {
 			h.observed = append(h.observed, observedInstance{})
 		}
@@ -77,13 +77,21 @@ func (h *history) check() {
 			w.graph = h.graph.number
 			w.requires, w.after = h.dependencies(in)
 		}
-		h.observeExcuse(in, w.model)
+		w.state, w.target, w.run, w.unkillable = in.state(), in.target(), in.Run(), in.unkillable() != ""
+		h.observeExcuse(in, w)
 		h.checkState(in, w)
 		h.checkGraph(in, w)
 		h.observe(in, w.model)
-		h.checkSchedule(in, w.model)
-		h.checkHook(in, w.model)
-		h.checkUnkillable(in, w.model)
+		h.checkSchedule(in, w)
+		if w.run.Exists() {
+			h.checkHook(in, w.model)
+			if h.drawsOutput {
+				h.checkLogOptions(in, w.run)
+			}
+		}
+		if w.run.Exists() || w.unkillable || !w.model.reportJustified {
+			h.checkUnkillable(in, w.model)
+		}
 		h.checkWaiters(in)
 	}
 	h.graph.checked = false
@@ -99,58 +107,64 @@ type observedInstance struct {
 	model     *model
 	processes *hosttest.ProcessCount
 
+	// At the end of this turn:
+	state      fsm.State
+	target     fsm.Target
+	run        instance.RunView
+	unkillable bool
+
 	graph           int // number of the graph from which the two below come
 	requires, after [][]instanceView
 }
 
 func (h *history) checkState(in instanceView, w *observedInstance) {
 	h.checkMain(in)
-	m := in.Machine()
-	process := in.Run().HasProcess()
 	main, others := w.processes.Main, w.processes.Others
-	switch m.State() {
+	switch w.state {
 	case fsm.Starting, fsm.Running, fsm.StopPending, fsm.Stopping, fsm.Killing:
-		if !process {
-			h.fail("%s is %s without a process", in.name(), m.State())
+		if !w.run.HasProcess() {
+			h.fail("%s is %s without a process", in.name(), w.state)
 		}
 	case fsm.Spawning, fsm.TearingDown:
-		if !in.Run().Exists() {
-			h.fail("%s is %s without a run", in.name(), m.State())
+		if !w.run.Exists() {
+			h.fail("%s is %s without a run", in.name(), w.state)
 		} else {
-			h.checkHung(in.name(), in.Run())
+			h.checkHung(in.name(), w.run, w.unkillable)
 		}
 	default:
-		if in.Run().Exists() || main > 0 {
-			h.fail("%s is %s with a run", in.name(), m.State())
+		if w.run.Exists() || main > 0 {
+			h.fail("%s is %s with a run", in.name(), w.state)
 		}
 		if others > 0 && !h.kernel.Spares(in.name()) {
-			h.fail("%s is %s while %d of its processes are alive", in.name(), m.State(), others)
+			h.fail("%s is %s while %d of its processes are alive", in.name(), w.state, others)
 		}
 	}
-	if (m.State() == fsm.Backoff) != (in.RetryPending()) && m.State() != fsm.Failed {
-		h.fail("%s is %s, restart pending: %v", in.name(), m.State(), in.RetryPending())
+	if (w.state == fsm.Backoff) != in.RetryPending() && w.state != fsm.Failed {
+		h.fail("%s is %s, restart pending: %v", in.name(), w.state, in.RetryPending())
 	}
 	if in.leaves() {
 		return
 	}
-	h.checkSlowRetry(in)
+	if w.state == fsm.Failed {
+		h.checkSlowRetry(in)
+	}
 	model := w.model
-	pending := in.awaitsStop()
-	if m.Desired().Up && !model.wantUp && !pending {
-		h.allowStartForDependent(in)
+	if w.target.Up != model.wantUp && !in.awaitsStop() {
+		if w.target.Up {
+			h.allowStartForDependent(in)
+		}
+		if w.target.Up != model.wantUp {
+			h.fail("%s: wanted up = %v, want %v", in.name(), w.target.Up, model.wantUp)
+		}
 	}
-	if m.Desired().Up != model.wantUp && !pending {
-		h.fail("%s: wanted up = %v, want %v", in.name(), m.Desired().Up, model.wantUp)
+	if !w.target.Up && !w.state.AtRest() {
+		h.checkBound(in, w)
 	}
-	h.checkBound(in, model)
 }
 
 // checkSlowRetry checks that a failed instance is retried exactly if the active configuration says
 // so.
 func (h *history) checkSlowRetry(in instanceView) {
-	if in.state() != fsm.Failed {
-		return
-	}
 	limit := in.program().StartLimit
 	slowly := in.program().Restart != config.RestartNever && limit.Failures > 0 && limit.RetryAfter > 0
 	finally := in.program().Restart == config.RestartNever || limit.Failures > 0 && limit.RetryAfter == 0
@@ -164,16 +178,13 @@ const (
 	maxTimeout = 30 * time.Second // longest start time-out
 )
 
-// checkBound checks that a stop ends in bounded time: hooks, stop time-out, teardown, hooks again.
-// If a process is unkillable, the bound applies to the report of that.
-func (h *history) checkBound(in instanceView, model *model) {
-	m, now := in.Machine(), h.v.Now()
-	if m.Desired().Up || m.State().AtRest() {
-		return
-	}
+// checkBound checks that a stop under way ends in bounded time: hooks, stop time-out, teardown,
+// hooks again. If a process is unkillable, the bound applies to the report of that.
+func (h *history) checkBound(in instanceView, w *observedInstance) {
+	model := w.model
 	stop := in.program().StopTimeout
 	bound := time.Duration(0)
-	if r := in.Run(); r.Exists() {
+	if r := w.run; r.Exists() {
 		stop = max(stop, r.Program().StopTimeout)
 		hooks := len(r.Program().PostStop)
 		if r.Hook().Exists() {
@@ -185,23 +196,22 @@ func (h *history) checkBound(in instanceView, model *model) {
 		bound += time.Duration(hooks)*(r.Program().StartTimeout+host.KillPause+margin) + h.kernel.Mix.SlowSpawn + stop + host.KillPause
 	}
 	bound += stop + host.KillPause + margin
-	if since := now - max(model.since, model.excusedAt, h.reloadedAt); since > bound {
-		h.fail("%s should be down for %v and is still %s", in.name(), since, m.State().Name())
+	if since := h.now - max(model.since, model.excusedAt, h.reloadedAt); since > bound {
+		h.fail("%s should be down for %v and is still %s", in.name(), since, w.state.Name())
 	}
 }
 
 // observeExcuse records whether the instance waits for something that superd has reported, which
 // excuses a delay.
-func (h *history) observeExcuse(in instanceView, model *model) {
-	if in.unkillable() == "" {
-		model.graph.turnsKillable++
-	} else {
+func (h *history) observeExcuse(in instanceView, w *observedInstance) {
+	model := w.model
+	if model.graph.turnsKillable++; w.unkillable {
 		model.graph.turnsKillable = 0
 	}
 	// A pending stop waits for other instances to end, each in bounded time.
-	excused := in.unkillable() != "" || in.state() == fsm.StopPending || in.Run().Exists() && h.forking(in.Run()) || h.checkForking(in)
+	excused := w.unkillable || w.state == fsm.StopPending || w.run.Exists() && h.forking(w.run) || h.checkForking(in)
 	if excused || model.excused {
-		model.excusedAt = h.v.Now()
+		model.excusedAt = h.now
 	}
 	model.excused = excused
 }
@@ -210,10 +220,15 @@ func (h *history) observeExcuse(in instanceView, model *model) {
 // turn, and for the results of spawns whose children have ended.
 const orphanReapTimeout = 30 * time.Second
 
-// checkOrphans checks that unknown zombies are reaped.
+// checkOrphans checks that zombies are reaped: unknown ones, and those that superd has started.
 func (h *history) checkOrphans() {
 	if len(h.kernel.Zombies()) == 0 {
 		return
+	}
+	for _, z := range h.kernel.Zombies() {
+		if since := h.now - z.EndedAt; z.Role.Spawned() && z.Known() && since > orphanReapTimeout {
+			h.fail("%d of %s ended %v ago and is not reaped", z.Pid, z.Instance, since)
+		}
 	}
 	// In the order of their ends: the first is the oldest.
 	if z := h.kernel.Zombies()[0]; !z.Role.Spawned() && h.v.Now()-h.kernel.EndedAt(z.Pid) > orphanReapTimeout {
@@ -221,20 +236,24 @@ func (h *history) checkOrphans() {
 	}
 }
 
-// checkHung checks that a child that hangs before its exec is killed after the start time-out.
-func (h *history) checkHung(name string, r instance.RunView) {
+// checkHung checks what follows the start time-out of a spawn that is too late to cancel: a child
+// that hangs before its exec is killed, and a spawn that hangs before its fork is reported.
+func (h *history) checkHung(name string, r instance.RunView, reported bool) {
 	s := h.committed(r)
-	if s == nil || s.Hung == nil || s.Hung.Dying {
+	if s == nil || s.Hung == nil && !s.Stalled || s.Hung != nil && s.Hung.Dying {
 		return
 	}
 	limit := r.Program().StartTimeout
 	if r.Hook().Exists() {
 		limit = r.Hook().Timeout()
 	}
-	now := h.v.Now()
 	// A reload may have lowered the time-out
-	if now-max(s.CommittedAt, h.reloadedAt) > limit+host.KillPause+margin {
-		h.fail("%s: %d hangs before its exec for %v and is not killed", name, s.Hung.Pid, now-s.CommittedAt)
+	late := h.now - max(s.CommittedAt, h.reloadedAt) - limit - host.KillPause - margin
+	switch since := h.now - s.CommittedAt; {
+	case late > 0 && s.Hung != nil:
+		h.fail("%s: %d hangs before its exec for %v and is not killed", name, s.Hung.Pid, since)
+	case late > host.KillPause && s.Hung == nil && !reported:
+		h.fail("%s hangs before its fork for %v and is not reported", name, since)
 	}
 }
 
@@ -242,13 +261,13 @@ func (h *history) checkHung(name string, r instance.RunView) {
 // allowed for that.
 func (h *history) forking(r instance.RunView) bool {
 	s := h.committed(r)
-	return s != nil && h.v.Now()-s.CommittedAt <= r.Program().StartTimeout+host.KillPause+margin
+	return s != nil && h.now-s.CommittedAt <= r.Program().StartTimeout+host.KillPause+margin
 }
 
 // checkForking is forking for an exec check.
 func (h *history) checkForking(in instanceView) bool {
-	s, ok := in.Probe().Pending.(*hosttest.PendingSpawn)
-	return ok && s.Committed && h.v.Now()-s.CommittedAt <= 2*time.Second+host.KillPause+margin
+	s, ok := in.probeSpawn().(*hosttest.PendingSpawn)
+	return ok && s.Committed && h.now-s.CommittedAt <= 2*time.Second+host.KillPause+margin
 }
 
 // committed returns the spawn of the run that is too late to cancel; nil: none.
@@ -267,19 +286,19 @@ func (h *history) checkHook(in instanceView, model *model) {
 		return
 	}
 	if hook != model.hook || hook.Number() != model.hookAt {
-		model.hook, model.hookAt, model.hookBegan = hook, hook.Number(), h.v.Now()
+		model.hook, model.hookAt, model.hookBegan = hook, hook.Number(), h.now
 	}
 	from := max(model.hookBegan, model.excusedAt, h.reloadedAt)
 	// A hook that an earlier superd started keeps its time-out
-	if since := h.v.Now() - from; since > min(max(hook.Timeout(), hook.Due()-from), maxTimeout)+host.KillPause+margin {
+	if since := h.now - from; since > min(max(hook.Timeout(), hook.Due()-from), maxTimeout)+host.KillPause+margin {
 		h.fail("%s runs a hook for %v, time-out %v", in.name(), since, hook.Timeout())
 	}
 }
 
 // checkUnkillable checks that superd reports processes as unkillable if, and only if, they are.
 func (h *history) checkUnkillable(in instanceView, model *model) {
-	now := h.v.Now()
-	justified := in.unkillable() == "" || in.Run().Exists() && h.committed(in.Run()) != nil || in.Probe().Pending != nil
+	now := h.now
+	justified := in.unkillable() == "" || in.Run().Exists() && h.committed(in.Run()) != nil || in.probeSpawn() != nil
 	if !justified {
 		for p := range h.kernel.Processes() {
 			justified = justified || (p.Instance == in.name() || p.Instance == in.name()+host.ProbeSuffix) && p.Dying && !p.Zombie
@@ -312,6 +331,9 @@ func (h *history) checkUnkillable(in instanceView, model *model) {
 
 // checkWaiters checks that each waiter is answered when its condition holds or can't hold any more.
 func (h *history) checkWaiters(in instanceView) {
+	if !in.hasWaiters() {
+		return
+	}
 	for _, w := range in.waiters() {
 		switch state := in.state(); {
 		case in.leaves() && w.op != OpStop: // waits for the replacement
@@ -394,6 +416,7 @@ func (h *history) checkRest() {
 	if k := h.kernel; k.Started() != k.Reaped()+living {
 		h.fail("%d processes were started, %d reaped, %d are alive", k.Started(), k.Reaped(), living)
 	}
+	h.checkStore()
 	checks := 0
 	for in := range inspect(h.sup).instances() {
 		if in.Probe().Busy && in.Probe().Process {

@@ -124,10 +124,7 @@ func (h *history) crash() {
 	recovery.Incomplete = false // the journal lacks its end, but is not damaged
 	for key := range pending {
 		if strings.HasPrefix(key, snapshot.ScaleKey("")) { // from now on the written scales count
-			clear(h.scales)
-			for name, scaled := range recovery.Scales {
-				h.scales[name] = scaled.Replicas
-			}
+			h.setScales(recovery.Scales)
 		}
 	}
 	if h.defect.recovery != nil {
@@ -164,10 +161,7 @@ func (h *history) crash() {
 		h.reloadedAt = h.v.Now()
 	}
 	if reload || inspect(h.sup).config() != inForce {
-		clear(h.scales)
-		for name, scaled := range inspect(h.sup).scales() {
-			h.scales[name] = scaled.Replicas
-		}
+		h.setScales(inspect(h.sup).scales())
 	}
 	h.resyncModels(before, pending, reload || shuttingDown || inspect(h.sup).config() != inForce)
 	h.check()
@@ -180,6 +174,15 @@ func (h *history) runWithoutSuperd(d time.Duration) {
 	for !done && h.err == nil && h.v.Step() {
 		h.steps++
 	}
+}
+
+// setScales sets the operator's scales to those that superd has.
+func (h *history) setScales(scales map[string]snapshot.Scale) {
+	clear(h.scales)
+	for name, scaled := range scales {
+		h.scales[name] = scaled.Replicas
+	}
+	h.scaleEdits++
 }
 
 // checkScales checks that the operator's scales survive, if they were written.

@@ -12,6 +12,7 @@ import (
 	"superd/config"
 	"superd/procs/deps"
 	"superd/procs/fsm"
+	"superd/procs/host"
 	"superd/procs/host/hosttest"
 	"superd/procs/snapshot"
 	"superd/tests/golden"
@@ -24,6 +25,8 @@ type defect struct {
 	kernel hosttest.Defects // in the host
 	// Changes the definition that the machines use; the observer keeps the original
 	program func(p *config.Program)
+	// Changes what superd requests of the host at a spawn
+	spawn func(spec *host.SpawnSpec)
 	// Called for each instance after each turn
 	eachTurn func(in instanceView)
 	// Called for each instance before superd begins
@@ -71,6 +74,8 @@ var defects = []defect{
 		m.HookHangs, m.ForkTime = 0.5, 300*time.Millisecond
 	}, eachTurn: instanceView.SpareHook},
 	{name: "the exit status of a failed essential program is lost", eachTurn: instanceView.forgetExitStatus},
+	{name: "the final end of an essential program is ignored", eachTurn: instanceView.ignoreFinalExits},
+	{name: "exit_when all-exited is ignored", eachTurn: instanceView.ignoreAllEnded},
 	{name: "a command is not answered when the program is unkillable", onUnkillable: instanceView.delayWaiters},
 	{name: "a command is answered before it is in the journal", answersUnsaved: true},
 	{name: "a command that can't be recorded is answered as if it were", ignoresWriteErrors: true},
@@ -165,6 +170,34 @@ var defects = []defect{
 		c.Program = altered(c.Program, func(p *config.Program) { p.Restart = inspect(h.sup).config().Program(c.Name).Restart })
 	})},
 	{name: "the operator's scale is not recovered", recovery: func(_ *history, r *snapshot.Snapshot) { clear(r.Scales) }},
+	{name: "standard error goes where standard output goes", spawn: func(spec *host.SpawnSpec) {
+		if len(spec.Outputs) == 2 {
+			spec.Outputs[1].FIFO = spec.Outputs[0].FIFO
+		}
+	}},
+	{name: "a process writes to the FIFO of another instance", spawn: func(spec *host.SpawnSpec) {
+		for i := range spec.Outputs {
+			spec.Outputs[i].FIFO = fmt.Sprint("fifo/", i)
+		}
+	}},
+	{name: "a process starts without its limits", spawn: func(spec *host.SpawnSpec) {
+		spec.Program = altered(spec.Program, func(p *config.Program) { p.Limits = config.Limits{} })
+	}},
+	{name: "a program with format direct writes to a FIFO", spawn: func(spec *host.SpawnSpec) {
+		for i := range spec.Outputs {
+			spec.Outputs[i].Direct = nil
+		}
+	}},
+	{name: "a recovered run has the limits of the newest definition", recovery: everyInstance(func(_ *history, v *snapshot.Instance) {
+		if v.Run != nil {
+			v.Run.Definition = nil
+		}
+	})},
+	{name: "the output of a run moves with a reload", eachTurn: instanceView.followLogOptions},
+	{name: "a start that hangs before its fork is not reported", eachTurn: instanceView.HideHungStart},
+	{name: "the end of a process that can't be watched goes unnoticed", kernel: hosttest.Defects{NoPolling: true}},
+	{name: "a stored descriptor is never released", eachTurn: instanceView.neverRelease},
+	{name: "the name of a stored descriptor is reused", eachTurn: instanceView.reuseNames},
 	{name: "on-failure restarts after success", program: func(p *config.Program) { p.Restart = config.RestartAlways }},
 }
 

@@ -37,13 +37,14 @@ func (h *history) observe(in instanceView, model *model) {
 			model.retries, model.startLimitHit = 0, false
 		}
 	}
-	if in.Run().Exists() {
-		if model.run != in.Run() {
+	if r := in.Run(); r.Exists() {
+		if model.run != r {
 			model.runFailed = false
+			model.run, model.lastRun = r, r.ID()
 		}
-		model.run, model.lastRun, h.policy.begun = in.Run(), in.Run().ID(), true
+		h.policy.begun = true
+		h.checkReady(in, model)
 	}
-	h.checkReady(in, model)
 	if before == after {
 		if after != fsm.Killing {
 			return
@@ -55,7 +56,7 @@ func (h *history) observe(in instanceView, model *model) {
 				since = max(since, main.EndedAt+host.UnwatchedPause)
 			}
 		}
-		if late := h.v.Now() - since; late > host.KillPause+time.Second && in.unkillable() == "" {
+		if late := h.now - since; late > host.KillPause+time.Second && in.unkillable() == "" {
 			h.fail("%s got SIGKILL %v ago, and is neither gone nor reported", in.name(), late)
 		}
 		return
@@ -65,17 +66,17 @@ func (h *history) observe(in instanceView, model *model) {
 		// The operator has started one of its dependents, perhaps again
 		model.resetFailed()
 	}
-	endedAt := h.v.Now()
+	endedAt := h.now
 	if before == fsm.TearingDown {
 		endedAt = model.stateAt
 	}
-	model.state, model.stateAt = after, h.v.Now()
+	model.state, model.stateAt = after, h.now
 	if before != fsm.TearingDown && before != fsm.Backoff && !before.AtRest() {
 		model.failed = model.runFailed || model.run.Exists() && model.run.ReadyAt() == 0
 	}
 	stops := (before == fsm.Running || before == fsm.StopPending) && (after == fsm.Stopping || after == fsm.Killing)
 	// Otherwise it is treated like a crash
-	if stops && in.Machine().FailureReason().Kind == fsm.ReasonNone {
+	if stops && in.failureReason().Kind == fsm.ReasonNone {
 		h.checkStop(in, before)
 	}
 	ended := after == fsm.Backoff || after == fsm.Failed || after == fsm.Exited

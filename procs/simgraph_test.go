@@ -2,7 +2,6 @@ package procs
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"superd/config"
@@ -100,7 +99,7 @@ func cyclic(c *config.Config) bool {
 // A simGraph caches the dependencies until the configuration, the scales or the instances change.
 type simGraph struct {
 	config    *config.Config
-	scales    map[string]int
+	scales    int // [history.scaleEdits]
 	instances []instanceView
 	edges     map[instanceView][2][][]instanceView
 	number    int  // changes with each change of the graph
@@ -109,9 +108,12 @@ type simGraph struct {
 
 // refresh clears the cache if the configuration, the scales or the instances have changed.
 func (g *simGraph) refresh(h *history) {
-	same := len(g.scales) == len(h.scales) && (len(h.scales) == 0 || maps.Equal(g.scales, h.scales))
-	if g.config != inspect(h.sup).config() || !same || !sameInstances(g.instances, h.sup) {
-		*g = simGraph{inspect(h.sup).config(), maps.Clone(h.scales), slices.Collect(inspect(h.sup).instances()), map[instanceView][2][][]instanceView{}, g.number + 1, false}
+	if g.config != inspect(h.sup).config() || g.scales != h.scaleEdits || !sameInstances(g.instances, h.sup) {
+		*g = simGraph{
+			config: inspect(h.sup).config(), scales: h.scaleEdits,
+			instances: slices.Collect(inspect(h.sup).instances()),
+			edges:     map[instanceView][2][][]instanceView{}, number: g.number + 1,
+		}
 	}
 }
 
@@ -187,7 +189,12 @@ func isUp(in instanceView) bool {
 
 // allUp reports whether all instances of a requirement are up.
 func allUp(peers []instanceView) bool {
-	return len(peers) > 0 && !slices.ContainsFunc(peers, func(in instanceView) bool { return !isUp(in) })
+	for _, in := range peers {
+		if !isUp(in) {
+			return false
+		}
+	}
+	return len(peers) > 0
 }
 
 func notAllUp(peers []instanceView) bool { return !allUp(peers) }
@@ -201,7 +208,25 @@ func anyComing(peers []instanceView) bool {
 
 // anyLost reports whether a requirement is lost, so that its dependents can't be up either.
 func anyLost(peers []instanceView) bool {
-	return len(peers) == 0 || slices.ContainsFunc(peers, func(in instanceView) bool { return in.state().AtRest() && !isUp(in) })
+	for _, in := range peers {
+		if in.state().AtRest() && !isUp(in) {
+			return true
+		}
+	}
+	return len(peers) == 0
+}
+
+// anyStartable reports whether a requirement is wanted down, though superd may start it.
+func anyStartable(requires [][]instanceView) bool {
+	for _, peers := range requires {
+		for _, in := range peers {
+			target := in.target()
+			if !target.Up && !in.leaves() && !target.By.Is(fsm.ActorOperator) && target.By.Kind != fsm.ActorShutdown {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // isAlive reports whether the instance has a run that can be ended.
@@ -210,8 +235,7 @@ func isAlive(in instanceView) bool { return in.Run().Exists() && in.unkillable()
 // isStopping reports whether the instance must stop.
 func (h *history) isStopping(in instanceView) bool {
 	requires, _ := h.dependencies(in)
-	m := in.Machine()
-	return !m.Desired().Up || m.RestartPending() || m.Outdated() || slices.ContainsFunc(requires, func(peers []instanceView) bool {
+	return !in.target().Up || in.restartPending() || in.Machine().Outdated() || slices.ContainsFunc(requires, func(peers []instanceView) bool {
 		return len(peers) == 0 || slices.ContainsFunc(peers, func(r instanceView) bool { return r.availability() <= deps.Returning })
 	})
 }
@@ -272,45 +296,49 @@ func (h *history) unreconciledOrderings(in instanceView) (names []string) {
 
 // checkGraph checks an instance against the graph.
 func (h *history) checkGraph(in instanceView, w *observedInstance) {
-	m, model, requires, after := in.Machine(), w.model, w.requires, w.after
+	model, requires, after, by := w.model, w.requires, w.after, w.target.By
 	if model.in != in {
 		model.graph = graphModel{} // the old one is of another instance of that name
 	}
-	if in.Run().Exists() && in.Run() != model.graph.run {
-		model.graph.run = in.Run()
-		h.spawnedRuns[in.Run().ID()] = true
+	if w.run.Exists() && w.run != model.graph.run {
+		model.graph.run = w.run
+		h.spawnedRuns[w.run.ID()] = true
 	}
-	if by := m.Desired().By; by.Kind == fsm.ActorOperator && by.For != "" && by != model.graph.by {
-		model.resetFailed() // the operator has started one of its dependents
+	if by != model.graph.by {
+		if by.Kind == fsm.ActorOperator && by.For != "" {
+			model.resetFailed() // the operator has started one of its dependents
+		}
+		model.graph.by = by
 	}
-	model.graph.by = m.Desired().By
-	startable := m.Desired().Up && slices.ContainsFunc(requires, func(peers []instanceView) bool {
-		return slices.ContainsFunc(peers, func(r instanceView) bool {
-			return !r.target().Up && !r.leaves() && !r.target().By.Is(fsm.ActorOperator) && r.target().By.Kind != fsm.ActorShutdown
-		})
-	})
+	startable := w.target.Up && anyStartable(requires)
 	if h.lastsTooLong(&model.graph.startable, startable) {
 		h.fail("%s is wanted up, and its requirements were not started", in.name())
 	}
-	model.graph.stoppedByOperator = !m.Desired().Up && m.Desired().By.Is(fsm.ActorOperator)
-	requirementDown := m.State() == fsm.Running || m.State() == fsm.Spawning && !in.Run().Hook().Exists() && h.committed(in.Run()) == nil
-	if h.lastsTooLong(&model.graph.requirementDown, requirementDown && slices.ContainsFunc(requires, anyLost)) {
-		h.fail("%s is %s, and a requirement is down", in.name(), m.State())
+	model.graph.stoppedByOperator = !w.target.Up && by.Is(fsm.ActorOperator)
+	requirementDown := w.state == fsm.Running ||
+		w.state == fsm.Spawning && !w.run.Hook().Exists() && h.committed(w.run) == nil
+	requirementDown = requirementDown && slices.ContainsFunc(requires, anyLost)
+	if h.lastsTooLong(&model.graph.requirementDown, requirementDown) {
+		h.fail("%s is %s, and a requirement is down", in.name(), w.state)
 	}
 	idle := false
-	switch m.State() {
+	switch w.state {
 	case fsm.StopPending:
 		idle = len(h.dependents(in)) == 0
 	case fsm.Waiting:
-		occupied := func(other instanceView) bool {
-			return other.leaves() && config.ProgramOf(other.name()) == config.ProgramOf(in.name()) && numbered(other.name()) != numbered(in.name())
+		if in.machineAwaitsSchedule() || slices.ContainsFunc(requires, notAllUp) || slices.ContainsFunc(after, anyComing) {
+			break
 		}
-		free := !h.anyInstance(occupied) && !slices.ContainsFunc(requires, notAllUp) && !slices.ContainsFunc(after, anyComing)
+		occupied := func(other instanceView) bool {
+			sameProgram := config.ProgramOf(other.name()) == config.ProgramOf(in.name())
+			return other.leaves() && sameProgram && numbered(other.name()) != numbered(in.name()) ||
+				h.drawsOutput && other != in && sharesLogFile(in, other)
+		}
 		// During a shutdown nothing starts: such an instance waits for its stop
-		idle = free && !m.AwaitsSchedule() && (!m.RestartPending() || len(h.dependents(in)) == 0) && !in.awaitsStop()
+		idle = !h.anyInstance(occupied) && (!in.restartPending() || len(h.dependents(in)) == 0) && !in.awaitsStop()
 	}
 	if h.lastsTooLong(&model.graph.idle, idle) {
-		h.fail("%s is %s without a blocker: %s", in.name(), m.State().Name(), in.reason())
+		h.fail("%s is %s without a blocker: %s", in.name(), w.state.Name(), in.reason())
 	}
 }
 

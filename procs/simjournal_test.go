@@ -261,6 +261,11 @@ func (j *simJournal) checkReply(name string, up bool) {
 // written.
 func (j *simJournal) end() (*journal.State, map[string]bool) {
 	j.session.Close()
+	return j.content()
+}
+
+// content returns the content, and the keys that are still to be written.
+func (j *simJournal) content() (*journal.State, map[string]bool) {
 	state := &journal.State{Values: map[string]json.RawMessage{}, Existed: true}
 	for key, value := range j.values {
 		text, err := encoded(value)

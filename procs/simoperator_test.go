@@ -76,6 +76,9 @@ func (h *history) scale() {
 	}
 	p := programs[h.rng.IntN(len(programs))]
 	n := h.rng.IntN(4)
+	if p.Log.File != "" && n > 0 {
+		return // refused
+	}
 	h.logf("scale %s=%d", p.Name, n)
 	before, desired := h.instanceNames(p), inspect(h.sup).desiredFor(p.Name)
 	if len(before) == 0 {
@@ -84,9 +87,9 @@ func (h *history) scale() {
 	switch {
 	case n == len(before):
 	case n == p.Replicas && n != 1: // the configuration has numbered instances, too
-		delete(h.scales, p.Name)
+		h.setScale(p.Name, -1)
 	default:
-		h.scales[p.Name] = n
+		h.setScale(p.Name, n)
 	}
 	h.expectNames(p, desired, h.instanceNames(p))
 	h.pending++
@@ -98,6 +101,15 @@ func (h *history) scale() {
 		}
 	}); err != nil {
 		h.fail("scale %s=%d: %v", p.Name, n, err)
+	}
+}
+
+// setScale sets the operator's scale of a program; negative: none.
+func (h *history) setScale(program string, n int) {
+	if h.scaleEdits++; n < 0 {
+		delete(h.scales, program)
+	} else {
+		h.scales[program] = n
 	}
 }
 
@@ -156,6 +168,7 @@ func (h *history) reload() {
 		keep[p] = true
 	}
 	h.drawDependencies(next, keep)
+	separateLogFiles(next, keep)
 	diff := config.Compare(inspect(h.sup).config(), next)
 	for i := range diff.Programs {
 		h.expectChange(&diff.Programs[i])
@@ -207,7 +220,7 @@ func (h *history) expectChange(c *config.Change) {
 	switch c.Kind {
 	case config.Unchanged:
 	case config.ProgramRemoved:
-		delete(h.scales, c.Name)
+		h.setScale(c.Name, -1)
 		for _, in := range inspect(h.sup).of(c.Name) {
 			h.want(in.name(), false)
 		}
@@ -215,8 +228,8 @@ func (h *history) expectChange(c *config.Change) {
 		h.expectNames(p, nil, p.Instances())
 	default:
 		desired := inspect(h.sup).desiredFor(c.Name)
-		if c.Key("replicas") != nil {
-			delete(h.scales, c.Name)
+		if c.Key("replicas") != nil || p.Log.File != "" && h.scales[c.Name] > 0 {
+			h.setScale(c.Name, -1)
 		}
 		names := h.instanceNames(p)
 		h.expectNames(p, desired, names)
@@ -285,6 +298,9 @@ func (h *history) alterProgram(had *config.Program) *config.Program {
 		case 9:
 			p.Environment = map[string]string{"N": fmt.Sprint(h.rng.IntN(3))}
 		}
+	}
+	if h.drawsOutput && h.chance(0.3) {
+		h.drawOutput(p)
 	}
 	return p
 }

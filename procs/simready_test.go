@@ -59,7 +59,7 @@ func (h *history) drawChecks(p *config.Program) {
 // checkReady checks that a run is ready if and only if its main process is, and that it is ended as
 // not ready, unhealthy or hanging only with good reason.
 func (h *history) checkReady(in instanceView, model *model) {
-	r, now := in.Run(), h.v.Now()
+	r, now := in.Run(), h.now
 	if !r.HasProcess() {
 		return
 	}
@@ -85,7 +85,7 @@ func (h *history) checkReady(in instanceView, model *model) {
 	if in.state() == fsm.Running && model.state == fsm.Running {
 		h.checkUnhealthy(in, r, p, model)
 	}
-	if in.Machine().FailureReason().Kind != fsm.ReasonNone && !model.runFailed {
+	if in.failureReason().Kind != fsm.ReasonNone && !model.runFailed {
 		model.runFailed = true
 		h.checkFailureReason(in, r, p)
 	}
@@ -101,7 +101,7 @@ func (h *history) checkUnhealthy(in instanceView, r instance.RunView, p *hosttes
 	if !p.Unhealthy || r.Reloads() || r.StopsItself() || p.ReadyAt == 0 {
 		return
 	}
-	unhealthyFor := h.v.Now() - max(p.UnhealthySince, inspect(h.sup).startedAt(), h.reloadedAt, r.ReloadedAt(), model.stateAt)
+	unhealthyFor := h.now - max(p.UnhealthySince, inspect(h.sup).startedAt(), h.reloadedAt, r.ReloadedAt(), model.stateAt)
 	if health := r.Program().Health; health != nil && health.Action == config.HealthRestart && !h.commandMayFail(in) && !strings.Contains(in.name(), "@") {
 		// One check may just have passed. Each may be a tenth of the interval late and take
 		// its time-out.
@@ -116,7 +116,7 @@ func (h *history) checkUnhealthy(in instanceView, r instance.RunView, p *hosttes
 
 // checkFailureReason checks that the reason for which superd ends a run is true.
 func (h *history) checkFailureReason(in instanceView, r instance.RunView, p *hosttest.Process) {
-	now, failureReason := h.v.Now(), in.Machine().FailureReason()
+	now, failureReason := h.now, in.failureReason()
 	switch failureReason.Kind {
 	case fsm.ReasonStartTimeout:
 		ready, socket := r.Program().Ready, h.kernel.SocketOf(p.Run)

@@ -20,6 +20,7 @@ import (
 var (
 	simHistories = flag.Uint64("sim.n", defaultHistories, "number of simulated histories")
 	simFrom      = flag.Uint64("sim.from", 1, "seed of the first of them")
+	simLogFiles  = flag.Bool("sim.logfiles", false, "draw log.file: shows open defects")
 	simSeed      = flag.Uint64("sim.seed", 0, "replay and show only the history of this seed")
 )
 
@@ -140,7 +141,7 @@ func (f *findings) String() string {
 // simulate runs n histories, of the seeds from first on, on all processors. With firstOnly it
 // returns after the lowest seed that violates an invariant.
 func simulate(first, n uint64, d defect, firstOnly bool) *findings {
-	defer debug.SetGCPercent(debug.SetGCPercent(800)) // histories are short and need little memory
+	defer debug.SetGCPercent(debug.SetGCPercent(2000)) // histories are short and need little memory
 	found := &findings{kinds: map[string]*simKind{}}
 	var next atomic.Uint64
 	var mu sync.Mutex

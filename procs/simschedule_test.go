@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/procs/fsm"
 	"superd/procs/schedule"
 )
 
@@ -80,6 +81,7 @@ func (h *history) changeClock() {
 	default:
 		h.logf("the machine sleeps for %v", d)
 		h.v.Sleep(d)
+		h.slept += d
 		h.kernel.Sleep()
 		h.wokeAt = h.v.Boot()
 	}
@@ -98,30 +100,22 @@ func (h *history) stepWall(d time.Duration) {
 	}
 }
 
-// scheduleInForce returns the program whose schedule must be active.
-func scheduleInForce(in instanceView) *config.Program {
-	if in.target().Up && !in.leaves() && in.program().Scheduled() {
-		return in.program()
-	}
-	return nil
-}
-
 // checkSchedule checks that each scheduled time is due once, and is run or rightly skipped.
-func (h *history) checkSchedule(in instanceView, model *model) {
-	s, p := &model.schedule, scheduleInForce(in)
-	early := in.awaitsSchedule()
-	if p == nil {
+func (h *history) checkSchedule(in instanceView, w *observedInstance) {
+	model, p := w.model, in.program()
+	s := &model.schedule
+	if !p.Scheduled() || !w.target.Up || in.leaves() { // its schedule must not be active
 		if s.program != nil {
 			*s = scheduleModel{}
 		}
-		s.early = early
-		if early && !in.target().Up {
+		if s.early = w.state == fsm.Waiting && in.awaitsSchedule(); s.early && !w.target.Up {
 			h.fail("%s waits for its schedule and is not wanted up", in.name())
 		}
 		return
 	}
+	early := in.awaitsSchedule()
 	defer func() { s.early = early }()
-	boot := h.v.Boot()
+	boot := h.now + h.slept
 	switch {
 	case s.program == nil || s.program.Schedule != p.Schedule:
 		*s = scheduleModel{program: p, last: boot, dueFor: in.Schedule().DueFor(), stepped: true, mainsStarted: h.kernel.MainsStarted(in.name())}
@@ -164,7 +158,7 @@ func (h *history) checkSchedule(in instanceView, model *model) {
 
 // observeDue checks a scheduled time that was due in this turn.
 func (h *history) observeDue(in instanceView, s *scheduleModel, pause, jitter time.Duration) {
-	p, boot, wall := s.program, h.v.Boot(), h.v.Wall()
+	p, boot, wall := s.program, h.now+h.slept, h.v.Wall()
 	dueFor := in.Schedule().DueFor()
 	late := wall.Sub(dueFor)
 	if p.Schedule[0] != '@' && !s.stepped && !s.ran.at.IsZero() && !dueFor.After(s.ran.at) {

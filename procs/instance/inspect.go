@@ -212,3 +212,12 @@ func (v View) EndReload() {
 		r.reloadTimer = nil
 	}
 }
+
+// HideHungStart forgets the report of a start that can't be cancelled.
+func (v View) HideHungStart() {
+	r := v.In.run
+	if r != nil && r.hook == nil && r.spawn.pending != nil && v.In.Unkillable() != "" {
+		v.In.unkillable = ""
+		v.In.Env.Owner.UnkillableChanged(v.In, false)
+	}
+}

@@ -62,7 +62,7 @@ var allowed = map[string]string{
 		procs/journal`,
 	"procs/schedule":              "config loop",
 	"procs/snapshot":              "config internal/workers pidfd procs/fsm procs/journal procs/schedule",
-	"procs/snapshot/snapshottest": "",
+	"procs/snapshot/snapshottest": "config",
 	"keeper":                      "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
 	"keeper/fdstore":              "",
 	"config":                      "config/document internal/passwd internal/privilege",

@@ -26,8 +26,7 @@ func (s size) isSmall() bool { return s.fields <= maxFields && s.methods <= maxM
 
 // large has the types that are above the limits, by package and name. An entry is only ever lowered
 // or removed.
-var large = map[string]size{
-}
+var large = map[string]size{}
 
 // sizes returns the sizes of the types of a package, by name, without tests.
 func sizes(t *testing.T, dir string) map[string]size {

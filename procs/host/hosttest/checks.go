@@ -51,7 +51,7 @@ var errRefused = errors.New("connection refused")
 // checkResult returns the result of a check of an instance, or of a program whose replicas share
 // one address.
 func (k *Kernel) checkResult(name string) error {
-	for _, p := range k.byPid {
+	for p := range k.Processes() {
 		if (p.Instance == name || strings.HasPrefix(p.Instance, name+"@")) && p.serves() && !p.Zombie && p.ReadyAt != 0 && !p.Unhealthy && !p.Busy {
 			return nil
 		}

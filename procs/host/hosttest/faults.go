@@ -13,6 +13,7 @@ type FaultMix struct {
 	SpawnFails float64
 	Shortage   float64 // share of failed spawns that fail in a resource shortage
 	SpawnHangs float64
+	ForkHangs  float64 // a spawn hangs for minutes when it is too late to cancel it
 	ExecHangs  float64 // the child hangs for minutes before its exec
 	LateResult time.Duration
 	NoResult   bool    // the program runs, and the loop gets the result minutes later
@@ -41,7 +42,7 @@ type FaultMix struct {
 
 // AffectsCommands reports whether the faults can let exec checks of a healthy program fail.
 func (m FaultMix) AffectsCommands() bool {
-	return m.SpawnFails > 0 || m.ExecHangs > 0 || m.SpawnHangs > 0 || m.LateResult > 0 ||
+	return m.SpawnFails > 0 || m.ForkHangs > 0 || m.ExecHangs > 0 || m.SpawnHangs > 0 || m.LateResult > 0 ||
 		m.SlowSpawn > 0 || m.Unkillable > 0 || m.WatchFails > 0 || m.ForkTime > 0
 }
 
@@ -51,6 +52,7 @@ type Defects struct {
 	NoReapGate        bool // reaping takes a child that the loop does not know yet for unknown
 	ReapWaitsForForks bool // reaping waits for all forks, and later forks wait for reaping
 	NoKillBeforeExec  bool // a child that hangs before its exec is not killed
+	NoPolling         bool // a process that can't be watched seems to live on after its end
 	NoSearch          bool // a search finds no processes
 	AdoptsByPid       bool // a process is adopted by its pid alone
 	NoStartRecords    bool // starts are not recorded

@@ -33,16 +33,19 @@ type Kernel struct {
 	ReportsLeftovers bool // whether Search reports live processes of unknown runs
 	QueuesHung       bool // whether spawns that hang are in the start queue
 	// Whether a keeper reaps the processes of an earlier superd and reports their exits
-	Keeper bool
+	Keeper    bool
+	StoresFDs bool // whether the keeper stores descriptors, not only exits
 	// How late superd may learn of the end of a process that it can't watch
 	LearnsLate time.Duration
 
 	// Functions that may be nil:
-	Logf       func(format string, args ...any) // adds a line to the history
-	OnSpawn    func(*host.SpawnSpec)            // called at each spawn
-	OnWaitsIn  func(instance string)            // called when superd reads the state of a process
-	ReportExit func(host.StoredExit)            // reports an exit to the current superd
-	SIGCHLD    func()                           // called when a child has ended
+	Logf      func(format string, args ...any) // adds a line to the history
+	OnSpawn   func(*host.SpawnSpec)            // called at each spawn
+	OnWaitsIn func(instance string)            // called when superd reads the state of a process
+	// Called for each recovered process that has existed
+	OnAdopt    func(*Process, *host.RecoveredProcess)
+	ReportExit func(host.StoredExit) // reports an exit to the current superd
+	SIGCHLD    func()                // called when a child has ended
 	// Whether superd shows the instance as running; nil: never
 	IsRunning func(instance string) bool
 
@@ -54,7 +57,7 @@ type Kernel struct {
 	session *loop.Scope
 	exits   []host.StoredExit // stored by the keeper, and not acknowledged
 
-	byPid        map[int]*Process // alive or zombie
+	byPid        []*Process // by pid: alive or zombie; nil: the pid is free
 	byStart      map[uint64]*Process
 	zombies      []*Process // in the order of their exits
 	counts       map[string]*ProcessCount
@@ -64,6 +67,9 @@ type Kernel struct {
 	pendingSweep func(pid int)                // reaping to be resumed later; nil: none
 	modes        map[string][]config.KillMode // all kill modes that a program has had
 
+	handles map[int]*Handle     // open ones, by descriptor
+	stored  map[string]storedFD // in the descriptor store, by name
+
 	checks       int                        // number of checks so far, not counting exec checks
 	checking     map[int]func(error)        // checks under way, by number
 	sockets      map[string]*Socket         // by run
@@ -72,7 +78,7 @@ type Kernel struct {
 	mains        map[string]*Process        // by run: the main process that superd knows
 	shortages    map[string]bool            // runs whose start failed in a resource shortage
 	hookEnds     int                        // hooks that have ended
-	endedAt      map[int]time.Duration      // by pid, for the last process that had it
+	endedAt      []time.Duration            // by pid, for the last process that had it
 	definitions  map[string]*config.Program // by run: the definition with which it was started
 }
 
@@ -80,11 +86,12 @@ type Kernel struct {
 func New(v *loop.Virtual, rng *rand.Rand, fail func(format string, args ...any)) *Kernel {
 	return &Kernel{
 		v: v, rng: rng, fail: fail, session: v.Root().Child(),
-		byPid: map[int]*Process{}, byStart: map[uint64]*Process{}, counts: map[string]*ProcessCount{},
+		byStart: map[uint64]*Process{}, counts: map[string]*ProcessCount{},
+		handles: map[int]*Handle{}, stored: map[string]storedFD{},
 		modes: map[string][]config.KillMode{}, checking: map[int]func(error){},
 		sockets: map[string]*Socket{}, notifyFDs: map[int]*Socket{},
 		mainsStarted: map[string]int{}, mains: map[string]*Process{}, shortages: map[string]bool{},
-		endedAt: map[int]time.Duration{}, definitions: map[string]*config.Program{},
+		definitions: map[string]*config.Program{},
 	}
 }
 
@@ -103,10 +110,39 @@ func (k *Kernel) logf(format string, args ...any) {
 }
 
 // Process returns the process that has the pid, alive or a zombie; nil: none.
-func (k *Kernel) Process(pid int) *Process { return k.byPid[pid] }
+func (k *Kernel) Process(pid int) *Process {
+	if pid < 0 || pid >= len(k.byPid) {
+		return nil
+	}
+	return k.byPid[pid]
+}
 
-// Processes returns all processes, zombies too, in any order.
-func (k *Kernel) Processes() iter.Seq[*Process] { return maps.Values(k.byPid) }
+// Processes returns all processes, zombies too, in the order of their pids. A process may end or
+// begin meanwhile.
+func (k *Kernel) Processes() iter.Seq[*Process] {
+	return func(yield func(*Process) bool) {
+		for pid := firstPid; pid < len(k.byPid); pid++ {
+			if p := k.byPid[pid]; p != nil && !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+// firstPid is the lowest pid of a process other than superd.
+const firstPid = 2
+
+// freePid returns the lowest free pid, so that pids are soon reused.
+func (k *Kernel) freePid() int {
+	for pid := firstPid; pid < len(k.byPid); pid++ {
+		if k.byPid[pid] == nil {
+			return pid
+		}
+	}
+	more := max(firstPid+1-len(k.byPid), 1)
+	k.byPid, k.endedAt = append(k.byPid, make([]*Process, more)...), append(k.endedAt, make([]time.Duration, more)...)
+	return len(k.byPid) - 1
+}
 
 // Zombies returns the zombie children of superd, in the order of their ends.
 func (k *Kernel) Zombies() []*Process { return k.zombies }
@@ -133,7 +169,12 @@ func (k *Kernel) Forks() int { return k.forks }
 func (k *Kernel) HookEnds() int { return k.hookEnds }
 
 // EndedAt returns when the last process with the pid ended.
-func (k *Kernel) EndedAt(pid int) time.Duration { return k.endedAt[pid] }
+func (k *Kernel) EndedAt(pid int) time.Duration {
+	if pid >= len(k.endedAt) {
+		return 0
+	}
+	return k.endedAt[pid]
+}
 
 // Started returns how many processes were started.
 func (k *Kernel) Started() int { return k.spawned }
@@ -146,9 +187,6 @@ func (k *Kernel) NotifyFDs() int { return len(k.notifyFDs) }
 
 // ChecksUnderWay returns how many checks have no result yet, not counting exec checks.
 func (k *Kernel) ChecksUnderWay() int { return len(k.checking) }
-
-// Exits returns the exits that the keeper stores for the next superd.
-func (k *Kernel) Exits() []host.StoredExit { return slices.Clone(k.exits) }
 
 // MaskSIGCHLD implements [host.Host]. It does nothing: one signal of a burst is enough.
 func (k *Kernel) MaskSIGCHLD() {}
@@ -179,7 +217,7 @@ func (k *Kernel) Unowned() []host.UnattributedProcess { return nil }
 
 // ReapUnknown implements [host.Host].
 func (k *Kernel) ReapUnknown(pid int) (pidfd.Exit, error) {
-	p := k.byPid[pid]
+	p := k.Process(pid)
 	if p == nil {
 		k.fail("unknown child %d is reaped, which does not exist", pid)
 		return pidfd.Exit{}, syscall.ECHILD
@@ -193,10 +231,10 @@ func (k *Kernel) ReapUnknown(pid int) (pidfd.Exit, error) {
 
 // WaitsIn implements [host.Host].
 func (k *Kernel) WaitsIn(pid int) host.WaitState {
-	p := k.byPid[pid]
+	p := k.Process(pid)
 	// superd learns of the end of a process that is not its child only when that is reaped
 	ended := p == nil || p.Zombie && !p.Reparented
-	if ago := k.v.Now() - k.endedAt[pid]; ended && ago > k.LearnsLate {
+	if ago := k.v.Now() - k.EndedAt(pid); ended && ago > k.LearnsLate {
 		k.fail("superd reads the state of %d, which ended %v ago", pid, ago)
 	}
 	if p != nil && k.OnWaitsIn != nil {
@@ -216,7 +254,11 @@ func (k *Kernel) RemoveOtherNames(dirs, keep []string) {}
 
 // CloseFD implements [host.Host].
 func (k *Kernel) CloseFD(fd int) {
-	if fd >= 0 {
+	switch h := k.handles[fd]; {
+	case fd < 0:
+	case h != nil:
+		h.Close()
+	default:
 		delete(k.notifyFDs, fd)
 		k.v.CloseFD(fd)
 	}
@@ -227,7 +269,7 @@ func (k *Kernel) Nowhere() (int, error) { return -1, nil }
 
 // Open implements [host.Host].
 func (k *Kernel) Open(tree host.Tree, pid int) (host.Process, pidfd.Identity, error) {
-	p := k.byPid[pid]
+	p := k.Process(pid)
 	if p == nil || !tree.Has(pid) && !k.Defects.AnyMain {
 		return nil, pidfd.Identity{}, pidfd.ErrGone
 	}

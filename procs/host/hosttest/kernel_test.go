@@ -88,6 +88,14 @@ func TestMisuseIsReported(t *testing.T) {
 			p.Process.End(pidfd.Exit{Known: true})
 			k.ReapUnknown(2)
 		}, "2 of web is reaped as an unknown child"},
+		{"a descriptor that is closed is stored", func(k *Kernel, p *Handle) {
+			p.Close()
+			k.Store("1", 3)
+		}, "descriptor 3, which is closed, is stored as 1"},
+		{"a stored descriptor is replaced", func(k *Kernel, p *Handle) {
+			k.Store("1", p.FD())
+			k.Store("1", p.FD())
+		}, "a descriptor is stored as 1, as which another one is stored"},
 		{"the tree of a live process is removed", func(k *Kernel, _ *Handle) {
 			k.NewTree("web", "").Remove()
 		}, "the tree of web is removed while 1 processes live in it"},
@@ -102,7 +110,7 @@ func TestMisuseIsReported(t *testing.T) {
 				}
 			})
 			v.RunFor(time.Second)
-			k.SIGCHLD = func() {}
+			k.SIGCHLD, k.StoresFDs = func() {}, true
 			tt.do(k, main)
 			if !slices.Equal(*misuse, []string{tt.want}) {
 				t.Errorf("reported %q, want %q", *misuse, tt.want)

@@ -42,9 +42,11 @@ type Process struct {
 	children    []*Process // its successors
 	// Whether superd spawned it and the loop does not have the result yet
 	resultPending bool
-	atEnd         func()      // called at its end; may be nil
-	scope         *loop.Scope // of what it does by itself
+	atEnd         func()     // called at its end; may be nil
+	scope         loop.Scope // of what it does by itself
 	handles       []*Handle
+	firstHandle   [1]*Handle // storage of handles
+	service       Service    // storage of Service, unless it has that of its parent
 }
 
 // A Role is what a process is to its instance.
@@ -68,18 +70,16 @@ func (r Role) Spawned() bool { return r <= RolePostStop || r == RoleProbe }
 type Handle struct {
 	Process *Process
 
-	fd     int
-	closed bool
+	fd        int
+	closed    bool
+	unwatched bool // watching it fails
 }
 
-// NewProcess creates a process with the lowest free pid, so that pids are soon reused.
+// NewProcess creates a process with the lowest free pid.
 func (k *Kernel) NewProcess(instance, run string, role Role) *Process {
-	pid := 2
-	for k.byPid[pid] != nil {
-		pid++
-	}
+	pid := k.freePid()
 	if role.Spawned() && role != RoleProbe {
-		for _, other := range k.byPid {
+		for other := range k.Processes() {
 			twice := role == RoleMain && other.Role == RoleMain
 			if twice && !other.Zombie && conflict(other.Instance, instance) {
 				k.fail("%s is started as %d while %d of %s is alive", instance, pid, other.Pid, other.Instance)
@@ -93,13 +93,17 @@ func (k *Kernel) NewProcess(instance, run string, role Role) *Process {
 	p := &Process{
 		k: k, Instance: instance, Run: run, Role: role, Pid: pid, start: uint64(k.spawned),
 		IgnoresStop: k.chance(k.Mix.IgnoresStop), Unkillable: k.chance(k.Mix.Unkillable),
-		scope: k.v.Root().Child(), Service: &Service{}, exitInfo: k.chance(k.Mix.ExitInfo),
+		exitInfo: k.chance(k.Mix.ExitInfo),
 	}
+	p.Service = &p.service
+	p.handles = p.firstHandle[:0]
+	p.scope.Open(k.v.Root())
 	k.byPid[pid], k.byStart[p.start] = p, p
 	k.count(p, 1)
-	k.logf("%s starts as %d (role %d, deaf %v, immortal %v)", instance, pid, role, p.IgnoresStop, p.Unkillable)
+	if k.Logf != nil {
+		k.Logf("%s starts as %d (role %d, deaf %v, immortal %v)", instance, pid, role, p.IgnoresStop, p.Unkillable)
+	}
 	switch role {
-	case RoleEscaped, RoleOrphan: // they live until they are ended
 	case RoleProbe:
 		if !k.chance(k.Mix.CheckHangs) {
 			exit := pidfd.Exit{Known: true}
@@ -116,6 +120,7 @@ func (k *Kernel) NewProcess(instance, run string, role Role) *Process {
 			}
 			p.scope.After(k.upTo(max(k.Mix.HookTime, 50*time.Millisecond)), func() { p.End(exit) })
 		}
+	case RoleEscaped, RoleOrphan: // do nothing by themselves
 	case RoleMain, RoleSuccessor:
 		if k.chance(k.Mix.Crash) {
 			exit := pidfd.Exit{Known: true, Code: k.rng.IntN(3)}
@@ -133,7 +138,7 @@ func (k *Kernel) NewProcess(instance, run string, role Role) *Process {
 
 // Renumber gives the process another pid, which must be free.
 func (p *Process) Renumber(pid int) {
-	delete(p.k.byPid, p.Pid)
+	p.k.byPid[p.Pid] = nil
 	p.Pid = pid
 	p.k.byPid[pid] = p
 }
@@ -150,7 +155,9 @@ func (p *Process) End(exit pidfd.Exit) {
 	if p.Zombie {
 		return
 	}
-	k.logf("%s (%d) ends: %v", p.Instance, p.Pid, exit)
+	if k.Logf != nil { // otherwise the arguments would be allocated
+		k.Logf("%s (%d) ends: %v", p.Instance, p.Pid, exit)
+	}
 	p.Zombie, p.Exit, p.EndedAt, k.endedAt[p.Pid] = true, exit, k.v.Now(), k.v.Now()
 	k.count(p, -1)
 	p.scope.Close()
@@ -187,13 +194,15 @@ func (p *Process) End(exit pidfd.Exit) {
 // stopActivity cancels all that the process would do by itself.
 func (p *Process) stopActivity() {
 	p.scope.Close()
-	p.scope = p.k.v.Root().Child()
+	p.scope = loop.Scope{}
+	p.scope.Open(p.k.v.Root())
 }
 
 func (p *Process) open() *Handle {
 	h := &Handle{Process: p, fd: p.k.v.NewFD()}
 	p.handles = append(p.handles, h)
-	if p.k.chance(p.k.Mix.WatchFails) {
+	p.k.handles[h.fd] = h
+	if h.unwatched = p.k.chance(p.k.Mix.WatchFails); h.unwatched {
 		p.k.v.RefuseWatch(h.fd)
 	}
 	if p.Zombie {
@@ -201,6 +210,9 @@ func (p *Process) open() *Handle {
 	}
 	return h
 }
+
+// Known reports whether the loop has the result of the spawn that made the process.
+func (p *Process) Known() bool { return !p.resultPending && p.atEnd == nil }
 
 // finished reports whether the process has ended and superd does not need it any more.
 func (p *Process) finished() bool {
@@ -257,7 +269,7 @@ func (h *Handle) Wait() (pidfd.Exit, bool, error) {
 		p.k.fail("wait for %s uses pidfd %d, which is closed", p.Instance, h.fd)
 	case p.Reparented:
 		return pidfd.Exit{}, false, pidfd.ErrNotChild
-	case !p.Zombie:
+	case !p.Zombie, h.unwatched && p.k.Defects.NoPolling:
 		return pidfd.Exit{}, false, nil
 	case !p.reaped:
 		p.k.reap(p)
@@ -288,6 +300,7 @@ func (h *Handle) Close() error {
 		return nil
 	}
 	h.closed = true
+	delete(h.Process.k.handles, h.fd)
 	h.Process.k.v.CloseFD(h.fd)
 	return nil
 }
@@ -299,7 +312,7 @@ func (k *Kernel) reap(p *Process) {
 	}
 	p.reaped = true
 	k.reaped++
-	delete(k.byPid, p.Pid)
+	k.byPid[p.Pid] = nil
 	k.zombies = slices.DeleteFunc(k.zombies, func(z *Process) bool { return z == p })
 }
 

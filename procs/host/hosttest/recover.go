@@ -11,6 +11,9 @@ import (
 // Adopt implements [host.Host].
 func (k *Kernel) Adopt(all []*host.RecoveredProcess) {
 	for _, a := range all {
+		if p := k.byStart[a.Process.Start]; p != nil && k.OnAdopt != nil {
+			k.OnAdopt(p, a)
+		}
 		// superd may know an earlier main process
 		if p := k.byStart[a.Process.Start]; p != nil && p.Role != RolePreStart && p.Role != RolePostStop {
 			if k.mains[p.Run] == nil {
@@ -24,9 +27,12 @@ func (k *Kernel) Adopt(all []*host.RecoveredProcess) {
 			if !k.Keeper {
 				s.Messages, s.Lost = nil, true
 			}
-			a.NotifyFD, a.ReadyFD = k.openNotifyFDs(p.Run, a.NotifySocket != "", a.ReadyNumber != 0)
+			notifyFD, readyFD := k.openNotifyFDs(p.Run,
+				a.NotifySocket != "" && a.NotifyFD < 0, a.ReadyNumber != 0 && a.ReadyFD < 0)
+			a.NotifyFD, a.ReadyFD = max(a.NotifyFD, notifyFD), max(a.ReadyFD, readyFD)
 		}
-		p := k.byPid[a.Process.Pid]
+		k.CloseFD(a.PidFD)
+		p := k.Process(a.Process.Pid)
 		if p != nil && (p.start == a.Process.Start || k.Defects.AdoptsByPid) {
 			a.Found = p.open()
 		}
@@ -36,8 +42,7 @@ func (k *Kernel) Adopt(all []*host.RecoveredProcess) {
 // Search implements [host.Host]. It reports leftover processes in TestLostRecords only, as the
 // observer has no model of quarantine.
 func (k *Kernel) Search(lookup []*host.LookupRequest, known map[string]bool, _ func(string) []string) (leftovers []host.Leftover, err error) {
-	for _, pid := range sortedKeys(k.byPid) {
-		p := k.byPid[pid]
+	for p := range k.Processes() {
 		if p.Zombie || k.Defects.NoSearch {
 			continue
 		}
@@ -49,7 +54,7 @@ func (k *Kernel) Search(lookup []*host.LookupRequest, known map[string]bool, _ f
 		if p.Role == RoleProbe || known[p.Run] || !k.ReportsLeftovers || slices.ContainsFunc(lookup, func(w *host.LookupRequest) bool { return w.Run == p.Run }) {
 			continue
 		}
-		leftover := host.Leftover{Pid: pid, Command: "sim", Instance: p.Instance, Run: p.Run, Leads: p.Role.Spawned()}
+		leftover := host.Leftover{Pid: p.Pid, Command: "sim", Instance: p.Instance, Run: p.Run, Leads: p.Role.Spawned()}
 		if leftover.Leads {
 			leftover.Eldest = p.id()
 		}
@@ -60,7 +65,7 @@ func (k *Kernel) Search(lookup []*host.LookupRequest, known map[string]bool, _ f
 
 // Lives implements [host.Host].
 func (k *Kernel) Lives(id pidfd.Identity) bool {
-	p := k.byPid[id.Pid]
+	p := k.Process(id.Pid)
 	return p != nil && p.start == id.Start
 }
 
@@ -70,8 +75,7 @@ func (k *Kernel) KillSupervisor() {
 	k.session = k.v.Root().Child()
 	k.forks, k.pendingSweep = 0, nil
 	clear(k.checking)
-	for _, pid := range sortedKeys(k.byPid) {
-		p := k.byPid[pid]
+	for p := range k.Processes() {
 		p.Reparented, p.resultPending = true, false
 		hangs := p.atEnd != nil
 		p.atEnd = nil
@@ -86,18 +90,4 @@ func (k *Kernel) KillSupervisor() {
 		p.Reparented = true // only an earlier superd may know its exit
 	}
 	k.zombies = nil
-}
-
-// Store implements [host.FDStore].
-func (k *Kernel) Store(string, int) {}
-
-// Discard implements [host.FDStore].
-func (k *Kernel) Discard(string) {}
-
-// Forget implements [host.FDStore].
-func (k *Kernel) Forget(string) {}
-
-// Acknowledge implements [host.FDStore].
-func (k *Kernel) Acknowledge(pid int, start uint64) {
-	k.exits = slices.DeleteFunc(k.exits, func(e host.StoredExit) bool { return e.Pid == pid && e.Start == start })
 }

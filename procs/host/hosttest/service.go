@@ -88,7 +88,7 @@ func (p *Process) serves() bool {
 // mainAnnounced is called when superd reads MAINPID=. It makes the process the expected main
 // process if it belongs to the program.
 func (k *Kernel) mainAnnounced(run string, pid int) {
-	main, p := k.mains[run], k.byPid[pid]
+	main, p := k.mains[run], k.Process(pid)
 	if main != nil && p != nil && p.Instance == main.Instance {
 		k.setMain(run, p)
 	}

@@ -4,6 +4,7 @@ import (
 	"syscall"
 	"time"
 
+	"superd/config"
 	"superd/loop"
 	"superd/procs/host"
 )
@@ -12,11 +13,13 @@ import (
 type PendingSpawn struct {
 	Committed   bool          // it is too late to cancel it
 	CommittedAt time.Duration // since when it is
+	Stalled     bool          // it is committed and hangs before its fork
 	Hung        *Process      // child that hangs before its exec; nil: none
 
-	k     *Kernel
-	hangs bool
-	timer *loop.Timer
+	k        *Kernel
+	hangs    bool // it hangs before it is committed
+	unwanted bool // it was cancelled when it was too late
+	timer    *loop.Timer
 }
 
 // Stage implements [host.PendingSpawn].
@@ -37,6 +40,7 @@ func (s *PendingSpawn) Child() int {
 func (s *PendingSpawn) Cancel(returned func()) bool {
 	switch {
 	case s.Committed:
+		s.unwanted = s.Stalled && !s.k.Defects.NoKillBeforeExec
 		if s.Hung != nil && !s.k.Defects.NoKillBeforeExec {
 			h := s.Hung.open()
 			h.Signal(syscall.SIGKILL)
@@ -71,16 +75,9 @@ func (k *Kernel) Spawn(spec *host.SpawnSpec, done func(host.Child, error)) host.
 	default:
 		fault = &host.SpawnError{Stage: "open executable", Err: syscall.ENOENT, Fault: host.FaultProgram}
 	}
-	role := RoleMain
-	switch spec.Program.Command[0] {
-	default:
+	role := RoleOf(spec.Program)
+	if role == RoleMain {
 		k.definitions[run] = spec.Program
-	case PreStartCommand:
-		role = RolePreStart
-	case PostStopCommand:
-		role = RolePostStop
-	case ProbeCommand:
-		role = RoleProbe
 	}
 	commit := func() {
 		s.Committed, s.CommittedAt = true, k.v.Now()
@@ -107,9 +104,43 @@ func (k *Kernel) Spawn(spec *host.SpawnSpec, done func(host.Child, error)) host.
 			})
 			return
 		}
+		if k.chance(k.Mix.ForkHangs) {
+			k.stall(s, spec, func() { k.fork(s, spec, run, role, done) }, done)
+			return
+		}
 		k.fork(s, spec, run, role, done)
 	})
 	return s
+}
+
+// stall lets a committed spawn hang before its fork, for minutes. Then it goes on, or fails if it
+// was cancelled.
+func (k *Kernel) stall(s *PendingSpawn, spec *host.SpawnSpec, fork func(), done func(host.Child, error)) {
+	k.logf("spawn of %s hangs before its fork", spec.Name)
+	s.Stalled = true
+	k.session.After(k.upTo(10*time.Minute), func() {
+		if s.Stalled = false; !s.unwanted {
+			fork()
+			return
+		}
+		done(host.Child{NotifyFD: -1, ReadyFD: -1}, errKilled)
+	})
+}
+
+// errKilled is the result of a spawn whose child was killed before its exec.
+var errKilled = &host.SpawnError{Stage: "execute", Err: syscall.ETIMEDOUT, Killed: true}
+
+// RoleOf returns the role of a process that is spawned with the definition.
+func RoleOf(p *config.Program) Role {
+	switch p.Command[0] {
+	case PreStartCommand:
+		return RolePreStart
+	case PostStopCommand:
+		return RolePostStop
+	case ProbeCommand:
+		return RoleProbe
+	}
+	return RoleMain
 }
 
 // fork does what a worker does after the point at which a spawn can't be cancelled.
@@ -119,6 +150,12 @@ func (k *Kernel) fork(s *PendingSpawn, spec *host.SpawnSpec, run string, role Ro
 		return
 	}
 	k.forks++
+	if k.StoresFDs && spec.StoreFDs != nil {
+		notifyFD, readyFD := k.openNotifyFDs(run, spec.NotifySocket != "", spec.ReadyFD != 0)
+		spec.StoreFDs(notifyFD, readyFD, nil)
+		k.CloseFD(notifyFD)
+		k.CloseFD(readyFD)
+	}
 	k.session.After(k.upTo(k.Mix.ForkTime), func() {
 		hangs := k.chance(k.Mix.ExecHangs)
 		p := k.NewProcess(spec.Tree.(*Tree).instance, run, role)
@@ -138,7 +175,7 @@ func (k *Kernel) fork(s *PendingSpawn, spec *host.SpawnSpec, run string, role Ro
 			s.Hung = nil
 			k.session.After(k.upTo(time.Millisecond), func() {
 				k.reap(p)
-				done(host.Child{NotifyFD: -1, ReadyFD: -1}, &host.SpawnError{Stage: "execute", Err: syscall.ETIMEDOUT, Killed: true})
+				done(host.Child{NotifyFD: -1, ReadyFD: -1}, errKilled)
 				k.resultTaken(p)
 			})
 		}

@@ -31,8 +31,8 @@ func (t *Tree) Empty() bool {
 func (t *Tree) Look(found func([]host.Member)) {
 	look := func() {
 		var members []host.Member
-		for _, pid := range sortedKeys(t.k.byPid) {
-			if p := t.k.byPid[pid]; p.Instance == t.instance && !p.Zombie {
+		for p := range t.k.Processes() {
+			if p.Instance == t.instance && !p.Zombie {
 				members = append(members, host.Member{Process: p.open(), Start: p.start, Group: p.Pid, Command: "sim"})
 			}
 		}
@@ -50,8 +50,8 @@ func (t *Tree) Kill() error {
 	if t.processScan {
 		return nil
 	}
-	for _, pid := range sortedKeys(t.k.byPid) {
-		if p := t.k.byPid[pid]; p.Instance == t.instance && !p.Zombie {
+	for p := range t.k.Processes() {
+		if p.Instance == t.instance && !p.Zombie {
 			h := p.open()
 			h.Signal(syscall.SIGKILL)
 			h.Close()
@@ -81,7 +81,7 @@ func (t *Tree) OOMKills() int { return 0 }
 
 // Has implements [host.Tree].
 func (t *Tree) Has(pid int) bool {
-	p := t.k.byPid[pid]
+	p := t.k.Process(pid)
 	return p != nil && p.Instance == t.instance
 }
 
