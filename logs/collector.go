@@ -64,7 +64,7 @@ func (c *Collector) Release() {
 func (c *Collector) SetOptions(o Options) {
 	next := new(c.store.settings.share(o.complete()))
 	if o.Split && c.stream(Stderr) == nil {
-		c.addStream(Stderr) // before the options have its log
+		c.addStream(Stderr) // so that who sees the new options finds it
 	}
 	c.shared.Lock()
 	changed := !next.same(c.shared.options)
@@ -148,7 +148,7 @@ func (c *Collector) Notify(f func()) (cancel func()) {
 
 // NewCollector returns a collector named name that belongs to scope. When the scope is closed, a
 // chunk that is being written is finished. Then the last goroutine that used the read end and the
-// File closes them. What is still in the FIFO stays there; see [Collector.Drained].
+// file closes them. What is still in the FIFO stays there; see [Collector.Drained].
 func (s *Store) NewCollector(scope *loop.Scope, name string, o Options) *Collector {
 	c := new(Collector)
 	c.Open(s, scope, name, o)

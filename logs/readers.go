@@ -26,7 +26,11 @@ func (c *Collector) Follow(ctx context.Context, lines int, goOn bool, w io.Write
 
 // FollowFromStart is Follow for all that this collector has ever written to the log of a stream.
 func (c *Collector) FollowFromStart(ctx context.Context, which Stream, w io.Writer) error {
-	return follow.FromStart(ctx, c.Log(which), w)
+	log := c.Log(which)
+	if log == nil {
+		return nil
+	}
+	return follow.FromStart(ctx, log, w)
 }
 
 // AwaitLine calls done on the loop with the first line of the present run's output that matches the
@@ -40,7 +44,9 @@ func (c *Collector) AwaitLine(scope *loop.Scope, which Stream, pattern *regexp.R
 	// The barrier of BeginRun was added before, so it is reached first: then the run's start
 	// is known.
 	c.addBarrier(runBarrier, func() {
-		go follow.AwaitLine(ctx, c.Log(which), pattern, from, c.store.retryDelay, report)
+		if log := c.Log(which); log != nil {
+			go follow.AwaitLine(ctx, log, pattern, from, c.store.retryDelay, report)
+		}
 	})
 }
 

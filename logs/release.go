@@ -60,6 +60,8 @@ func (c *Collector) release() {
 	for _, f := range watchers {
 		(*f)()
 	}
-	c.store.readers.Forget(all[0])
+	for _, s := range all {
+		c.store.readers.Forget(s)
+	}
 	c.store.collectors.Done()
 }

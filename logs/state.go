@@ -69,6 +69,9 @@ var noWriteErrors writeErrors
 // Of a FIFO that was found by its path, the open line is unknown.
 var _ = [1]struct{}{}[frame.UnknownLine-frame.OpenLine(pipe.UnknownMark)]
 
+// The state of each line has a mark.
+var _ = [1]struct{}{}[frame.DroppedLine-frame.OpenLine(pipe.MaxMark)]
+
 // ensureErrors returns the stream's writeErrors, which it allocates on first use.
 func (d *drainState) ensureErrors() *writeErrors {
 	if d.writeErrors == &noWriteErrors {
@@ -309,7 +312,7 @@ type Store struct {
 	readers           follow.Readers
 	lingerTokens      chan struct{} // a token for each goroutine that waits for a busy program
 	buffers           pipe.Buffers
-	recordBuffers     sync.Pool // of *recordBench
+	recordBuffers     sync.Pool // of *frame.Buffer
 	poller            read.Poller
 	settings          settings
 	collectors        sync.WaitGroup // counts collectors and the goroutines that work for them

@@ -21,10 +21,12 @@ func (r *recorder) Record(e eventlog.Event) {
 	r.WriteSoon()
 }
 
-// RecordLater implements [Records].
+// RecordLater implements [instance.Records].
 func (r *recorder) RecordLater(e eventlog.Event) {
-	r.options.Events.Queue(e)
-	r.Scope.Post(r.WriteSoon)
+	if events := r.options.Events; events != nil {
+		events.Queue(e)
+		r.Scope.Post(r.WriteSoon)
+	}
 }
 
 // recordDropped records that output was dropped. It may be called from any goroutine.

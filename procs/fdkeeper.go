@@ -38,7 +38,7 @@ func newFDKeeper(p *platform, reg *registry, rec *recorder, shuttingDown func() 
 	return f
 }
 
-// Store implements [FDs].
+// Store implements [instance.FDs].
 func (f *fdKeeper) Store(name string, fd int) { f.keeper.Store(name, fd) }
 
 // StoreFD stores a duplicate of fd in the descriptor store and returns its name; "" if it is not
@@ -142,7 +142,7 @@ func (f *fdKeeper) Release(name string) {
 	f.recorder.WriteSoon()
 }
 
-// ReleaseProcess is release for a process that has ended. During a shutdown it does not release
+// ReleaseProcess is Release for a process that has ended. During a shutdown it does not release
 // names one by one: they go with the keeper, and a successor releases those that the journal does
 // not have.
 func (f *fdKeeper) ReleaseProcess(name string) {

@@ -7,13 +7,13 @@ import (
 	"superd/procs/instance"
 )
 
-// An instanceOwner is what instances know of the supervisor. It implements [Owner] and
-// [Configuration].
+// An instanceOwner is what instances know of the supervisor. It implements [instance.Owner] and
+// [instance.Configuration].
 type instanceOwner struct{ sup *Supervisor }
 
-// Transitioned implements [Owner]. It notifies all that observe the states of instances. The state
-// may have stayed the same; something else of the machine may have changed then. This is their
-// order:
+// Transitioned implements [instance.Owner]. It notifies all that observe the states of instances.
+// The state may have stayed the same; something else of the machine may have changed then. This is
+// their order:
 //
 //   - The registry counts the instances by state. The exit policy and the shutdown read the counts.
 //   - Readiness, monitor and schedule end or begin with a state. The record contains them.
@@ -29,6 +29,7 @@ type instanceOwner struct{ sup *Supervisor }
 func (o instanceOwner) Transitioned(in *instance.Instance, from, to fsm.State) {
 	s := o.sup
 	if to == fsm.Spawning {
+		// A start record may precede this record: recovery takes it for a begin, too
 		s.exitPolicy.begin()
 	}
 	s.registry.setState(in)
@@ -51,13 +52,13 @@ func (o instanceOwner) Transitioned(in *instance.Instance, from, to fsm.State) {
 	}
 }
 
-// Counted implements [Owner].
+// Counted implements [instance.Owner].
 func (o instanceOwner) Counted(in *instance.Instance) { o.sup.registry.setState(in) }
 
-// Changed implements [Owner].
+// Changed implements [instance.Owner].
 func (o instanceOwner) Changed() { o.sup.subscriptions.changed() }
 
-// UnkillableChanged implements [Owner].
+// UnkillableChanged implements [instance.Owner].
 func (o instanceOwner) UnkillableChanged(in *instance.Instance, unkillable bool) {
 	o.sup.registry.countUnkillable(unkillable)
 	if unkillable {
@@ -66,7 +67,7 @@ func (o instanceOwner) UnkillableChanged(in *instance.Instance, unkillable bool)
 	}
 }
 
-// OutputChanged implements [Owner].
+// OutputChanged implements [instance.Owner].
 func (o instanceOwner) OutputChanged(in *instance.Instance, before []string, moreStreams bool) {
 	if moreStreams {
 		o.sup.subscriptions.instancesChanged()
@@ -80,25 +81,25 @@ func (o instanceOwner) OutputChanged(in *instance.Instance, before []string, mor
 	o.sup.conflicts.release(in)
 }
 
-// Phase implements [Owner].
+// Phase implements [instance.Owner].
 func (o instanceOwner) Phase() instance.Phase {
 	d := o.sup.shutdown
 	return instance.Phase{Ending: d.begun, Hurry: d.hurry, Requesting: d.requestingStops()}
 }
 
-// Number implements [Configuration].
+// Number implements [instance.Configuration].
 func (o instanceOwner) Number() uint64 { return o.sup.config.number }
 
-// Definition implements [Configuration].
+// Definition implements [instance.Configuration].
 func (o instanceOwner) Definition(program, instance string) (p *config.Program, has bool) {
 	p = o.sup.config.active.Program(program)
 	return p, p != nil && o.sup.replicas.configured(p, instance)
 }
 
-// NoneReason implements [Configuration].
+// NoneReason implements [instance.Configuration].
 func (o instanceOwner) NoneReason(program string) string { return o.sup.replicas.noneReason(program) }
 
-// Sources implements [Configuration].
+// Sources implements [instance.Configuration].
 func (o instanceOwner) Sources(logger *config.Program) []*instance.Instance {
 	return o.sup.registry.of(logger.LoggerOf)
 }

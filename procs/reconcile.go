@@ -12,12 +12,11 @@ import (
 // maxReconciled bounds how many instances one turn reconciles.
 const maxReconciled = 256
 
-// A reconciler has the queue of instances to reconcile after the turn's other work, and that of
-// instances whose waiters are answered when the first one is empty.
+// A reconciler has the queue of instances to reconcile after the turn's other work.
 type reconciler struct {
 	scope   *loop.Scope
 	onIdle  func()                   // called when the queue is empty
-	answer  func(*instance.Instance) // answers its waiters; nil until there are waiters
+	answer  func(*instance.Instance) // answers its waiters; set when the waiters are made
 	queue   []*instance.Instance
 	running bool // a batch is being reconciled
 }

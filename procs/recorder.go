@@ -43,25 +43,25 @@ func newRecorder(p *platform, reg *registry) *recorder {
 	return r
 }
 
-// Events implements [Records].
+// Events implements [instance.Records].
 func (r *recorder) Events() bool { return r.options.Events != nil }
 
-// NextStart implements [Records].
+// NextStart implements [instance.Records].
 func (r *recorder) NextStart() uint64 {
 	r.starts++
 	return r.starts
 }
 
-// Put implements [Records].
+// Put implements [instance.Records].
 func (r *recorder) Put(key string, value any) error { return r.journal.Put(key, value) }
 
-// QueueFirst implements [Records].
+// QueueFirst implements [instance.Records].
 func (r *recorder) QueueFirst(key string, value any) {
 	r.journal.QueueFirst(key, value)
 	r.WriteSoon()
 }
 
-// Ended implements [Records].
+// Ended implements [instance.Records].
 func (r *recorder) Ended() bool { return r.ended }
 
 // Queue queues the value of key for the journal, or its removal for nil.

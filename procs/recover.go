@@ -77,11 +77,15 @@ func (c *recovery) mergeRecords(r *snapshot.Snapshot) []*instance.Recovered {
 		c.registry.add(in)
 		all = append(all, &instance.Recovered{In: in, Saved: v})
 	}
-	// Those without a run first: they wait for one that writes to their log files
+	runs := map[*instance.Instance]bool{}
+	for _, a := range all {
+		runs[a.In] = a.Saved.Run != nil
+	}
+	// find blocks the instance that it looks at first, so those that run come last
 	for _, hasRun := range []bool{false, true} {
-		for _, a := range all {
-			if hasRun == (a.Saved.Run != nil) {
-				c.conflicts.find(a.In)
+		for _, in := range c.registry.instances {
+			if runs[in] == hasRun {
+				c.conflicts.find(in)
 			}
 		}
 	}

@@ -223,11 +223,11 @@ func (d *shutdown) removeEmpty(in *instance.Instance) {
 // stopForShutdown requests the instance to stop for the shutdown.
 func (d *shutdown) stopForShutdown(in *instance.Instance) {
 	in.Membership.DropReplacement()
-	m, sd := &in.Machine, d
-	if !sd.resumed || m.Desired().Up || m.Desired().By.Kind != fsm.ActorShutdown && !m.State().AtRest() {
+	m := &in.Machine
+	if !d.resumed || m.Desired().Up || m.Desired().By.Kind != fsm.ActorShutdown && !m.State().AtRest() {
 		in.Apply(m.WantDown(fsm.By(fsm.ActorShutdown), in.Conditions()))
 	}
-	if sd.hurry {
+	if d.hurry {
 		in.Hurry()
 	}
 }

@@ -25,7 +25,7 @@ type Status struct {
 	Exit       *instance.ExitStatus // how the last run ended; nil before the first end
 	NextStart  *time.Duration
 	LogFile    string
-	Collector  *logs.Collector // [logs.LastLines] reads its newest line, off the loop
+	Collector  *logs.Collector // [follow.LastLines] reads its newest line, off the loop
 	// It has run, so the newest line in its log is not from an earlier superd
 	HasRun     bool
 	Reason     string

@@ -33,8 +33,8 @@ import (
 
 // A Supervisor supervises the programs of one configuration.
 //
-// It consists of parts, each with its own state. It has what others call, makes instances, and does
-// what concerns several parts. Parts that need loop, host or log have the same platform.
+// It consists of parts, each with its own state. It has what others call, and does what concerns
+// several parts. Parts that need loop, host or log have the same platform.
 type Supervisor struct {
 	*platform
 	registry      *registry
@@ -85,7 +85,7 @@ func New(o Options) *Supervisor {
 }
 
 // makeParts makes the parts, each after those that it knows. A part knows the others by pointers;
-// where two need each other, one has a function.
+// where two need each other, one has a function, or is completed at the end.
 func (s *Supervisor) makeParts() {
 	p, reg := s.platform, s.registry
 	s.self = &selfRecord{platform: p, registry: reg}

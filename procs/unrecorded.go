@@ -15,7 +15,7 @@ import (
 
 // findUnrecorded finds processes that a damaged journal does not have, so that no program is
 // started twice. A process that can only be the main process of its instance is adopted. The others
-// quarantine their instance, see [quarantine].
+// quarantine their instance, see [instance.Instance.QuarantineWithScan].
 func (c *recovery) findUnrecorded(r *snapshot.Snapshot) error {
 	c.uncertainRuns = map[string]bool{}
 	for _, name := range r.Names() {

@@ -29,6 +29,9 @@ func LastLines(logs []Log, timeout time.Duration) []string {
 			continue
 		}
 		segs, _ := l.Segments()
+		if segs == nil {
+			continue
+		}
 		var fresh bool
 		if found[i], fresh = l.Readers().lines.get(l, segs.OutputEnd()); !fresh {
 			p := segs.FileSystem(l.Readers().Limiter)

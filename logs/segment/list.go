@@ -76,7 +76,7 @@ func (segs *Log) listLocked(l *Listing) error {
 		} else if content > maxContent { // it has holes
 			content = 0
 		}
-		// foundLocked turns end into a position
+		// recordFilesLocked turns end into a position
 		found = append(found, rotatedFile{stamp: s, compression: c, end: content, size: chargedBytes(&info)})
 	}
 	newest, err := dir.Stat(base)

@@ -275,10 +275,11 @@ func (segs *Log) Refresh() {
 		_ = segs.recordStat(func() (Info, error) { return segs.location().stat("") })
 		return
 	}
+	alone := segs.alone() // before: another one may create the file and go
 	switch info, err := segs.location().stat(""); {
 	case err == nil:
 		segs.recordFound(info)
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist) && alone:
 		segs.recordAbsent()
 	}
 }
@@ -288,7 +289,8 @@ func (segs *Log) RecordStat(fd int) error {
 	return segs.recordStat(func() (Info, error) { return StatFD(fd) })
 }
 
-// recordAbsent records that the current file does not exist.
+// recordAbsent records that the current file does not exist. Only the writer of this Log creates
+// it.
 func (segs *Log) recordAbsent() {
 	segs.mu.Lock()
 	defer segs.mu.Unlock()

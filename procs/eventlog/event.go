@@ -73,7 +73,7 @@ type Event struct {
 	RSSBound  bool     `json:"max_rss_is_bound,omitempty"` // max_rss_bytes is an upper bound
 	RestartIn *float64 `json:"restart_in_s,omitempty"`
 	Output    []string `json:"output,omitempty"` // lines without line ends
-	// Where the output of the run begins in the log, a logs.Cursor
+	// Where the output of the run begins in the log, a segment.Cursor
 	Place string `json:"log,omitempty"`
 	Lost  uint64 `json:"lost,omitempty"` // number of missing events; 0 in a gap: unknown
 }

@@ -109,7 +109,7 @@ type Records interface {
 	Ended() bool
 	// AfterTurn calls f when the state at the end of this turn is recorded, or could not be.
 	AfterTurn(f func())
-	// AfterSaving calls f when the state of now is recorded, or with the error.
+	// AfterSaving calls f when the present state is recorded, or with the error.
 	AfterSaving(f func(unrecorded error))
 }
 

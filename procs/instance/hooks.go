@@ -36,6 +36,7 @@ type hookRun struct {
 	fdName          string      // name of its pidfd in the descriptor store
 	stopped         bool        // cancelled: no further hook runs
 	killWhenStarted bool        // kill the hook as soon as its process exists
+	awaitsStatus    bool        // its time-out is over, it has ended, and its exit status may come
 	failed          error       // why it is being killed; nil: it is not
 	killDue         *loop.Timer // until it is reported as unkillable; nil before SIGKILL
 }
@@ -152,7 +153,7 @@ func (h *hookRun) reap() {
 	case h.at+1 < len(h.commands):
 		h.scope.Close()
 		h.process = nil
-		h.killWhenStarted = false
+		h.killWhenStarted, h.awaitsStatus = false, false
 		h.at++
 		h.next()
 	default:
@@ -184,8 +185,9 @@ func (h *hookRun) timedOut() {
 		h.timer.Reset(h.timeout) // the machine is slow, not the hook
 		return
 	}
-	if h.process != nil && h.process.Ended() {
-		h.timer.Reset(ExitStatusTimeout) // its exit status is not known yet
+	if h.process != nil && h.process.Ended() && !h.awaitsStatus {
+		h.awaitsStatus = true // once: a tracer may keep it a zombie
+		h.timer.Reset(ExitStatusTimeout)
 		return
 	}
 	if h.pending != nil {

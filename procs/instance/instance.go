@@ -35,7 +35,7 @@ type Instance struct {
 	Marks          marks
 }
 
-// marks are what parts of the supervisor note of an instance. It does not use them itself.
+// marks are flags of an instance that others set, most of them parts of the supervisor.
 type marks struct {
 	Counted       fsm.State // the registry counts it in this state
 	TreeRecovered bool      // an earlier superd created the tree

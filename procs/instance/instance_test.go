@@ -158,6 +158,16 @@ func TestHooks(t *testing.T) {
 			during: 29*time.Second + time.Second/2,
 			states: "spawning backoff",
 			reason: "pre_start /hook: still running after start_timeout 30s"},
+		{name: "one has ended and a tracer has it", program: preStart,
+			mix: hosttest.FaultMix{HookHangs: 1}, act: func(b *bench) {
+				for p := range b.kernel.Processes() {
+					p.Traced = true
+					p.End(pidfd.Exit{Known: true})
+					b.v.Root().After(time.Minute, func() { p.Traced = false })
+				}
+			}, during: 33 * time.Second,
+			states: "spawning",
+			reason: "process 2 survives SIGKILL: state D (disk sleep)"},
 		{name: "one that hangs is stopped", program: preStart,
 			mix: hosttest.FaultMix{HookHangs: 1}, act: (*bench).stop,
 			states: "spawning stopped",

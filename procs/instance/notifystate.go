@@ -13,8 +13,8 @@ import (
 type notifyState struct {
 	notifyFDName string // name of the notify socket in the descriptor store
 	readyFDName  string // name of the pipe on which the main process reports readiness
-	// By [logs.Stream]: the [logs.Cursor] at which the output of the run begins; empty: unknown, or
-	// not needed
+	// By [logs.Stream]: the [segment.Cursor] at which the output of the run begins; empty: unknown,
+	// or not needed
 	outputStart [2]string
 	readyFD     int           // read end of that pipe; -1: none, or it has another owner
 	listener    host.Listener // on the notify socket; nil without one

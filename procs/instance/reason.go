@@ -10,11 +10,16 @@ func (in *Instance) Reason() string {
 
 // shownReason returns the reason of the state and, in the text, what happens at the moment.
 func (in *Instance) shownReason() (kind fsm.ReasonKind, text string) {
+	return shownReasonIn(in, in.run.stage())
+}
+
+// shownReasonIn is shownReason for a stage that is known.
+func shownReasonIn(in *Instance, stage string) (kind fsm.ReasonKind, text string) {
 	if in.unkillable != "" {
 		return fsm.ReasonUnkillable, in.unkillable
 	}
 	r, more := in.Machine.StateReason(), ""
-	switch stage := in.run.stage(); {
+	switch {
 	case in.AwaitsSchedule():
 		r, more = waitReason(in), "; "+in.Schedule.nextText()
 	case in.Machine.State() == fsm.Waiting:

@@ -228,10 +228,10 @@ func (a *Recovered) resumeStop(r *run) {
 func (a *Recovered) resumeReadiness(r *run) {
 	switch a.In.Machine.State() {
 	case fsm.Starting:
-		a.In.run.awaitReady(a.Saved.Run.StartDeadline)
+		r.awaitReady(a.Saved.Run.StartDeadline)
 		r.readiness.allowOneCheck()
 	case fsm.Running:
-		a.In.run.startMonitoring()
+		r.startMonitoring()
 	}
 }
 

@@ -51,12 +51,12 @@ type ScheduleReport struct {
 
 // Report returns what superd shows of the instance.
 func (in *Instance) Report() Report {
-	now := in.Env.Loop.Now()
+	now, stage := in.Env.Loop.Now(), in.run.stage()
 	r := Report{
 		Since: in.since, LastExit: in.LastExit, HasRun: in.run != nil || in.LastExit != nil,
-		Stage: in.run.stage(), NoOutput: in.noOutput, Unkillable: in.unkillable,
+		Stage: stage, NoOutput: in.noOutput, Unkillable: in.unkillable,
 	}
-	r.ReasonKind, r.Reason = in.shownReason()
+	r.ReasonKind, r.Reason = shownReasonIn(in, stage)
 	if in.hungWorkers > 0 {
 		r.HangsIn = in.hangsIn
 	}

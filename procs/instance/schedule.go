@@ -91,10 +91,10 @@ func (sc *scheduleState) suspend() {
 
 // State returns the progress of the schedule; nil without any.
 func (sc *scheduleState) State() *schedule.State {
-	if sc == nil || sc.entry == nil {
-		if sc == nil {
-			return nil
-		}
+	if sc == nil {
+		return nil
+	}
+	if sc.entry == nil {
 		return sc.saved
 	}
 	return new(sc.entry.State())

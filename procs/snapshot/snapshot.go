@@ -13,7 +13,7 @@ import (
 // A Snapshot is what a predecessor has recorded.
 type Snapshot struct {
 	Existed    bool // there was a journal
-	OtherBoot  bool // it is of an earlier boot: only Schedules and Obsolete are set
+	OtherBoot  bool // it is of an earlier boot: no instance is set
 	Incomplete bool // processes may live that the journal does not have
 
 	// Record of superd, but the active configuration is the newest to which any record refers

@@ -233,7 +233,7 @@ func (k *Kernel) ReapUnknown(pid int) (pidfd.Exit, error) {
 func (k *Kernel) WaitsIn(pid int) host.WaitState {
 	p := k.Process(pid)
 	// superd learns of the end of a process that is not its child only when that is reaped
-	ended := p == nil || p.Zombie && !p.Reparented
+	ended := p == nil || p.Zombie && !p.Reparented && !p.Traced
 	if ago := k.v.Now() - k.EndedAt(pid); ended && ago > k.LearnsLate {
 		k.fail("superd reads the state of %d, which ended %v ago", pid, ago)
 	}

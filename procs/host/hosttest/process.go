@@ -23,6 +23,7 @@ type Process struct {
 	Pid         int
 	IgnoresStop bool // it ignores the stop signal
 	Unkillable  bool // SIGKILL takes minutes
+	Traced      bool // a tracer keeps it a zombie, which superd can't reap
 	Reparented  bool // it is not superd's child any more
 
 	Dying   bool // it got SIGKILL
@@ -269,7 +270,7 @@ func (h *Handle) Wait() (pidfd.Exit, bool, error) {
 		p.k.fail("wait for %s uses pidfd %d, which is closed", p.Instance, h.fd)
 	case p.Reparented:
 		return pidfd.Exit{}, false, pidfd.ErrNotChild
-	case !p.Zombie, h.unwatched && p.k.Defects.NoPolling:
+	case !p.Zombie, p.Traced, h.unwatched && p.k.Defects.NoPolling:
 		return pidfd.Exit{}, false, nil
 	case !p.reaped:
 		p.k.reap(p)
