@@ -295,7 +295,7 @@ func (r *replicas) removeAllSurplus() {
 // replace retires the instance and creates another one with that definition when it is gone. It is
 // used if another instance still owns the new log file.
 func (r *replicas) replace(in *instance.Instance, program *config.Program) {
-	desired := in.Machine.Desired()
+	desired := in.Machine.Desired().AfterChange(in.Program, program)
 	r.retire(in, fsm.By(fsm.ActorReload))
 	in.Membership.ReplaceBy(program)
 	in.Membership.Target = &desired

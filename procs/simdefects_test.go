@@ -20,9 +20,10 @@ import (
 
 // A defect is planted to check that the simulation finds it.
 type defect struct {
-	name   string
-	rules  func(*fsm.Table)
-	kernel hosttest.Defects // in the host
+	name     string
+	rules    func(*fsm.Table)
+	kernel   hosttest.Defects // in the host
+	logFiles bool             // no defect: reloads move log files from one program to another
 	// Changes the definition that the machines use; the observer keeps the original
 	program func(p *config.Program)
 	// Changes what superd requests of the host at a spawn

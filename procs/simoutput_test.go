@@ -27,7 +27,7 @@ func (h *history) drawOutput(p *config.Program) {
 	if log.Format != config.LogDirect {
 		log.Sink = []config.Sink{config.SinkFile, config.SinkStdout, config.SinkSyslog}[h.rng.IntN(3)]
 	}
-	if *simLogFiles {
+	if *simLogFiles || h.defect.logFiles {
 		log.File = []string{"", "a.log", "b.log"}[h.rng.IntN(3)]
 	}
 	log.MaxSize, log.Keep = int64(h.pick(0, 1000, 1e6)), h.rng.IntN(3)

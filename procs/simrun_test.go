@@ -20,7 +20,7 @@ import (
 var (
 	simHistories = flag.Uint64("sim.n", defaultHistories, "number of simulated histories")
 	simFrom      = flag.Uint64("sim.from", 1, "seed of the first of them")
-	simLogFiles  = flag.Bool("sim.logfiles", false, "draw log.file: shows open defects")
+	simLogFiles  = flag.Bool("sim.logfiles", false, "reloads move log files, too")
 	simSeed      = flag.Uint64("sim.seed", 0, "replay and show only the history of this seed")
 )
 
@@ -48,6 +48,17 @@ func TestSimulationFresh(t *testing.T) {
 	from, of := freshSeed()
 	t.Logf("fresh seeds are drawn from %s", of)
 	runHistories(t, from, freshHistories)
+}
+
+// TestSimulationLogFiles runs fresh histories in which reloads move log files from one program to
+// another.
+func TestSimulationLogFiles(t *testing.T) {
+	from, _ := freshSeed()
+	found := simulate(from, freshHistories/2, defect{logFiles: true}, false)
+	if found.count > 0 {
+		t.Errorf("%d of %d histories violate the rules:\n%s\nreplay with -sim.logfiles -sim.seed %d",
+			found.count, freshHistories/2, found, found.seed)
+	}
 }
 
 // freshSeed returns a seed drawn from the current commit or, without git, from the day, and the

@@ -65,6 +65,16 @@ func TestSimulationSeeds(t *testing.T) {
 		{45353739281563998, observer, "a removal that is queued again moves behind the answer to a command"},
 		{5073081, observer, "as 5037451, of a replica that the unnumbered instance replaces"},
 	}
+	// With log files: a program kept a file that another one waited for, and replacements kept a
+	// desired state that the reload had changed
+	for _, seed := range []uint64{24787, 9491, 22987, 20827} {
+		t.Run(fmt.Sprint("log files ", seed), func(t *testing.T) {
+			t.Parallel()
+			if err := newHistory(seed, defect{logFiles: true}, false).run(); err != nil {
+				t.Errorf("%v\nreplay with -sim.logfiles -sim.seed %d", err, seed)
+			}
+		})
+	}
 	for _, s := range seeds {
 		t.Run(fmt.Sprint(s.seed), func(t *testing.T) {
 			t.Parallel()

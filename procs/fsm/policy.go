@@ -115,6 +115,27 @@ func Unschedules(before, after *config.Program) bool {
 	return before.Scheduled() && after.Schedule == "" && after.Type == config.TypeOneshot
 }
 
+// StartsByChange reports whether a changed definition starts a program that is not wanted up: it
+// has autostart now, or a schedule again.
+func (t Target) StartsByChange(before, after *config.Program) bool {
+	return !t.Up && (after.Autostart && !before.Autostart && !t.By.Is(ActorOperator) ||
+		after.Scheduled() && t.By.Is(ActorUnscheduled))
+}
+
+// AfterChange returns the target of an instance that takes the place of one with the target t, with
+// a changed definition of its program.
+func (t Target) AfterChange(before, after *config.Program) Target {
+	switch {
+	case t.Up && Unschedules(before, after):
+		return Target{By: By(ActorUnscheduled)}
+	case t.Up && len(before.Invalid) > 0 && !after.Autostart:
+		return Target{By: By(ActorReload)}
+	case t.StartsByChange(before, after):
+		return Target{Up: true, By: By(ActorReload)}
+	}
+	return t
+}
+
 // Redefine replaces the program's definition. restarts reports whether a run uses the new one only
 // after a restart. A run under way is outdated in that case. The caller then takes the step of
 // [Machine.Reevaluate].
@@ -140,8 +161,7 @@ type Change struct {
 func (m *Machine) Reevaluate(ch Change, c Conditions, rng *rand.Rand) (t Transition, ok bool) {
 	before, p := ch.Before, m.program
 	by := By(ActorReload)
-	starts := !m.desired.Up && (p.Autostart && !before.Autostart && !m.desired.By.Is(ActorOperator) ||
-		p.Scheduled() && m.desired.By.Is(ActorUnscheduled))
+	starts := m.desired.StartsByChange(before, p)
 	// Only the next run uses the new definition
 	goesOn := ch.Restarts && m.state.HasRun() && before.Scheduled() && p.Scheduled()
 	switch {

@@ -147,3 +147,31 @@ func TestOutdatedRun(t *testing.T) {
 		t.Errorf("after that: %v, outdated %v; want another start", m.state.Name(), m.outdated)
 	}
 }
+
+// TestTargetAfterChange: what is wanted of an instance that takes the place of another one.
+func TestTargetAfterChange(t *testing.T) {
+	schedule := func(p *config.Program) { p.Type, p.Schedule = config.TypeOneshot, "@daily" }
+	oneshot := func(p *config.Program) { p.Type = config.TypeOneshot }
+	autostart := func(p *config.Program) { p.Autostart = true }
+	manual := func(p *config.Program) { p.Autostart = false }
+	tests := []struct {
+		name          string
+		is            Target
+		before, after func(*config.Program)
+		want          Target
+	}{
+		{"it gets autostart", Target{By: By(ActorConfiguration)}, manual, autostart, Target{true, By(ActorReload)}},
+		{"the operator has stopped it", Target{By: By(ActorOperator)}, manual, autostart, Target{By: By(ActorOperator)}},
+		{"it loses its schedule", Target{true, By(ActorConfiguration)}, schedule, oneshot, Target{By: By(ActorUnscheduled)}},
+		{"it gets a schedule again", Target{By: By(ActorUnscheduled)}, oneshot, schedule, Target{true, By(ActorReload)}},
+		{"it loses autostart", Target{true, By(ActorConfiguration)}, autostart, manual, Target{true, By(ActorConfiguration)}},
+	}
+	for _, tt := range tests {
+		before, after := &config.Program{Settings: new(config.Settings)}, &config.Program{Settings: new(config.Settings)}
+		tt.before(before)
+		tt.after(after)
+		if got := tt.is.AfterChange(before, after); got != tt.want {
+			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+}

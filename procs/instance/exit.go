@@ -168,6 +168,7 @@ func (r *run) end() {
 	r.scope.Close()
 	r.in.run = nil
 	r.in.clearUnkillable()
+	r.in.Output.afterRun()
 }
 
 // earlyExitTime bounds the run time of a main process that counts as gone into the background if it

@@ -130,6 +130,20 @@ func (o *output) awaitDrained() {
 	})
 }
 
+// afterRun applies the program's log options once the output of the run that has ended is in the
+// log, unless another run begins before. So the instance releases the log files of an earlier
+// definition, for which another one may wait.
+func (o *output) afterRun() {
+	if o.definition == o.in.Program {
+		return
+	}
+	o.Collector.Drained(func() {
+		if o.in.run == nil && !o.in.Closed() {
+			o.setOptions()
+		}
+	})
+}
+
 // UnresponsiveSink returns which receiver does not take the output.
 func (o *output) UnresponsiveSink() string {
 	switch o.Collector.Sink() {
