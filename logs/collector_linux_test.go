@@ -140,8 +140,9 @@ func TestWritersComeAndGo(t *testing.T) {
 	if turns := <-quiet; turns > 3 {
 		t.Errorf("%d turns of the loop without a writer, want none but the timer's", turns)
 	}
-	if n := r.store.poller.State().Returns - waits; n > 0 {
-		t.Errorf("%d waits for output returned without a writer, want none", n)
+	// The end of the last writer may be noticed only now; a spinning wait returns a thousand times
+	if n := r.store.poller.State().Returns - waits; n > 2 {
+		t.Errorf("%d waits for output returned without a writer, want at most 2", n)
 	}
 	if state := p.state.Load(); state != idle {
 		t.Errorf("state without a writer = %d, want idle", state)
