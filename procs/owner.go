@@ -2,7 +2,6 @@ package procs
 
 import (
 	"superd/config"
-	"superd/procs/deps"
 	"superd/procs/fsm"
 	"superd/procs/instance"
 )
@@ -106,9 +105,6 @@ func (o instanceOwner) Sources(logger *config.Program) []*instance.Instance {
 
 // A graphOwner is what the dependency graph knows of instances.
 type graphOwner struct{ reconciler *reconciler }
-
-// Status implements [deps.Owner].
-func (graphOwner) Status(in *instance.Instance) deps.Status { return in.Node.Status() }
 
 // Changed implements [deps.Owner].
 func (o graphOwner) Changed(in *instance.Instance) { o.reconciler.enqueue(in) }

@@ -23,7 +23,6 @@ type Status struct {
 
 // An Owner has the instances of a graph. Its methods must not change the graph.
 type Owner[T any] interface {
-	Status(T) Status  // the present status, which may depend on the node's own requirements
 	Changed(T)        // the answers of the instance's node may have changed
 	DependentsDown(T) // perhaps no dependent of the instance's program is alive any more
 }
@@ -109,7 +108,8 @@ func (g *Graph[T]) program(name string) *Program[T] {
 // Len returns the number of programs that have nodes or edges.
 func (g *Graph[T]) Len() int { return len(g.programs) }
 
-// Add adds the node of an instance of that program. A detached node delays no other node, as its
+// Add adds the node of an instance of that program, which is down until the caller publishes its
+// status: that may depend on the node's requirements. A detached node delays no other node, as its
 // program is not in the graph.
 func (g *Graph[T]) Add(n *Node[T], owned T, program string, detached bool, links Links) {
 	var p *Program[T]
@@ -119,17 +119,15 @@ func (g *Graph[T]) Add(n *Node[T], owned T, program string, detached bool, links
 		p = g.program(program)
 	}
 	*n = Node[T]{owned: owned, program: p, requirements: &noRequirements, index: int32(len(p.nodes))}
-	n.published = g.owner.Status(owned)
 	p.nodes = append(p.nodes, n)
 	p.count(n.published, 1)
 	g.propagate(p)
 	g.addEdges(n, links.Requires, false)
 	g.addEdges(n, links.After, true)
-	g.Publish(n)
 	g.owner.Changed(owned)
 }
 
-// addEdges adds edges from n to those programs.
+// addEdges adds edges from n, which is down, to those programs.
 func (g *Graph[T]) addEdges(n *Node[T], names []string, order bool) {
 	for _, name := range names {
 		if len(n.edges) == 0 {
@@ -143,9 +141,6 @@ func (g *Graph[T]) addEdges(n *Node[T], names []string, order bool) {
 		if order {
 			n.orderings++
 			p.orderings++
-			p.stoppingOrdered += one(n.published.Stopping)
-		} else {
-			p.dependents += one(n.published.Alive)
 		}
 	}
 }
@@ -186,9 +181,9 @@ func (g *Graph[T]) forget(p *Program[T]) {
 // Clear drops all nodes, which must be added again.
 func (g *Graph[T]) Clear() { clear(g.programs) }
 
-// Publish propagates a change of the instance's status along the edges.
-func (g *Graph[T]) Publish(n *Node[T]) {
-	was, is := n.published, g.owner.Status(n.owned)
+// Publish propagates the node's present status along the edges, if it has changed.
+func (g *Graph[T]) Publish(n *Node[T], is Status) {
+	was := n.published
 	if is == was {
 		return
 	}

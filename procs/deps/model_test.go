@@ -29,7 +29,6 @@ type model struct {
 	down    map[*instance]bool // likewise
 }
 
-func (m *model) Status(in *instance) Status     { return in.status }
 func (m *model) Changed(in *instance)           { m.changed[in] = true }
 func (m *model) DependentsDown(in *instance)    { m.down[in] = true }
 func byName(a, b *instance) int                 { return strings.Compare(a.name, b.name) }
@@ -156,7 +155,7 @@ func (m *model) change(rng *rand.Rand, programs []string) string {
 		}
 		at, _ := slices.BinarySearchFunc(m.all, in, byName)
 		m.all = slices.Insert(m.all, at, in)
-		m.graph.Add(&in.node, in, in.program, in.detached, in.links)
+		m.add(in)
 		return "add " + in.name
 	}
 	in := oneOf(rng, m.all)
@@ -171,13 +170,18 @@ func (m *model) change(rng *rand.Rand, programs []string) string {
 		}
 		m.graph.Clear()
 		for _, in := range m.all {
-			m.graph.Add(&in.node, in, in.program, in.detached, in.links)
+			m.add(in)
 		}
 		return "clear"
 	}
 	in.status = anyStatus(rng)
-	m.graph.Publish(&in.node)
+	m.graph.Publish(&in.node, in.status)
 	return fmt.Sprintf("publish %s %+v", in.name, in.status)
+}
+
+func (m *model) add(in *instance) {
+	m.graph.Add(&in.node, in, in.program, in.detached, in.links)
+	m.graph.Publish(&in.node, in.status)
 }
 
 func anyStatus(rng *rand.Rand) Status {

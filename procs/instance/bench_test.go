@@ -226,6 +226,5 @@ func (b *bench) Has(name string) bool               { return b.stored[name] }
 // A graphOwner implements [deps.Owner] for an instance without dependencies.
 type graphOwner struct{}
 
-func (graphOwner) Status(in *Instance) deps.Status { return in.Node.Status() }
-func (graphOwner) Changed(*Instance)               {}
-func (graphOwner) DependentsDown(*Instance)        {}
+func (graphOwner) Changed(*Instance)        {}
+func (graphOwner) DependentsDown(*Instance) {}

@@ -62,8 +62,8 @@ func (n *node) IsComing() bool {
 	return l == deps.Coming || l == deps.Returning
 }
 
-// Status returns what other instances see of this one.
-func (n *node) Status() deps.Status {
+// status returns what other instances see of this one.
+func (n *node) status() deps.Status {
 	in := n.Owned()
 	m := &in.Machine
 	s := deps.Status{Availability: n.Availability(), Alive: in.run != nil && in.unkillable == ""}
@@ -75,7 +75,7 @@ func (n *node) Status() deps.Status {
 }
 
 // Publish propagates changes of the instance's status to its dependents.
-func (n *node) Publish() { n.Owned().Env.Graph.Publish(&n.Node) }
+func (n *node) Publish() { n.Owned().Env.Graph.Publish(&n.Node, n.status()) }
 
 // Join adds the instance again to a graph that has been emptied.
 func (n *node) Join() { joinGraph(n.Owned()) }
@@ -95,6 +95,7 @@ func joinGraph(in *Instance) {
 		links = deps.Links{Requires: program.Requires, After: program.After}
 	}
 	in.Env.Graph.Add(&in.Node.Node, in, in.Program.Name, detached, links)
+	in.Node.Publish()
 }
 
 // leave removes the instance from the graph.
