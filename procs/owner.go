@@ -15,10 +15,9 @@ type instanceOwner struct{ sup *Supervisor }
 // their order:
 //
 //   - The registry counts the instances by state. The exit policy and the shutdown read the counts.
-//   - Readiness, monitor and schedule end or begin with a state. The record contains them.
-//   - The recorder queues the event and the record. Only then do other instances react: after a
-//     crash, a successor must not find a consequence without its cause.
-//   - The graph publishes the new status, and enqueues the dependents that it concerns.
+//   - The instance completes the transition: event and record are queued. Only then does it publish
+//     its status to the graph, which enqueues the dependents that it concerns: after a crash, a
+//     successor must not find a consequence without its cause.
 //   - The reconciler enqueues the instance itself. It reads counters that the graph has updated.
 //   - The waiters are answered, unless a reconciliation is pending: the state may change again.
 //   - The subscribers are notified. That happens in a later turn, so they see the whole change.
@@ -32,10 +31,7 @@ func (o instanceOwner) Transitioned(in *instance.Instance, from, to fsm.State) {
 		s.exitPolicy.begin()
 	}
 	s.registry.setState(in)
-	in.EndStateParts(to)
-	in.UpdateSchedule()
-	in.RecordTransition(from, to)
-	in.Node.Publish()
+	in.CompleteTransition(from, to)
 	if from != to && in.Node.Linked() || to == fsm.Waiting && in.Node.Ordered() ||
 		in.Machine.Desired().Up && in.Node.CanStart() {
 		s.reconciler.enqueue(in)

@@ -160,10 +160,7 @@ func (b *bench) Transitioned(in *Instance, from, to fsm.State) {
 	if n := len(b.states); n == 0 || b.states[n-1] != to.Name() {
 		b.states = append(b.states, to.Name())
 	}
-	in.EndStateParts(to)
-	in.UpdateSchedule()
-	in.RecordTransition(from, to)
-	in.Node.Publish()
+	in.CompleteTransition(from, to)
 }
 
 func (b *bench) Counted(*Instance) {}

@@ -82,23 +82,20 @@ func disarmRestart(in *Instance) {
 	}
 }
 
-// EndStateParts ends the wait for readiness and the monitoring if the state is not theirs.
-func (in *Instance) EndStateParts(state fsm.State) {
-	r := in.run
-	if r == nil {
-		return
+// CompleteTransition is the instance's own share of a transition whose effects are performed. It
+// ends what does not belong to the new state, and begins or ends the schedule. Then it records the
+// transition in log, event log and journal: these parts, what the instance waits for and since when
+// it has its state are in the record. Last it publishes the status to other instances.
+func (in *Instance) CompleteTransition(from, to fsm.State) {
+	if r := in.run; r != nil {
+		if r.readiness != nil && to != fsm.Starting {
+			r.readiness.end()
+		}
+		if r.monitor != nil && to != fsm.Running {
+			r.monitor.end()
+		}
 	}
-	if r.readiness != nil && state != fsm.Starting {
-		r.readiness.end()
-	}
-	if r.monitor != nil && state != fsm.Running {
-		r.monitor.end()
-	}
-}
-
-// RecordTransition records the transition in log, event log and journal. What the instance waits
-// for and since when it has its state is part of the record.
-func (in *Instance) RecordTransition(from, to fsm.State) {
+	in.UpdateSchedule()
 	in.Schedule.recordSkipped()
 	if to == fsm.Waiting {
 		in.Machine.SetWaitReason(waitReason(in))
@@ -112,6 +109,7 @@ func (in *Instance) RecordTransition(from, to fsm.State) {
 		recordState(in, from)
 	}
 	in.Save()
+	in.Node.Publish()
 }
 
 // recordState records a change of the shown state, and the SIGKILL of a stop.
