@@ -513,7 +513,7 @@ var environment = codec[map[string]string]{
 }
 
 var stopSignal = text("signal", `a signal such as "SIGTERM"`, ParseSignal,
-	func(sig syscall.Signal) string { return strconv.Quote(showSignal(sig)) })
+	func(sig syscall.Signal) string { return strconv.Quote(SignalName(sig)) })
 
 var umask = octal("mask", "022")
 

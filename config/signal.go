@@ -69,7 +69,8 @@ func realtime(name string) (syscall.Signal, bool) {
 	return 0, false
 }
 
-func showSignal(sig syscall.Signal) string {
+// SignalName returns the name of a signal: SIGTERM, SIGRTMIN+3.
+func SignalName(sig syscall.Signal) string {
 	switch {
 	case int(sig) < len(signalNames):
 		return signalNames[sig]

@@ -17,8 +17,8 @@ func TestSignalNames(t *testing.T) {
 		if want == "" {
 			want = strconv.Itoa(int(sig)) // glibc's own, without a name
 		}
-		if got := showSignal(sig); got != want {
-			t.Errorf("showSignal(%d) = %q, want %q", sig, got, want)
+		if got := SignalName(sig); got != want {
+			t.Errorf("SignalName(%d) = %q, want %q", sig, got, want)
 		}
 	}
 }
@@ -38,8 +38,8 @@ func TestParseSignal(t *testing.T) {
 		}
 	}
 	for sig := syscall.Signal(1); sig <= 64; sig++ {
-		if got, err := ParseSignal(showSignal(sig)); got != sig || err != nil {
-			t.Errorf("ParseSignal(%q) = %d, %v, want %d", showSignal(sig), got, err, sig)
+		if got, err := ParseSignal(SignalName(sig)); got != sig || err != nil {
+			t.Errorf("ParseSignal(%q) = %d, %v, want %d", SignalName(sig), got, err, sig)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"syscall"
 
+	"superd/config"
 	"superd/pidfd"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
@@ -152,11 +153,11 @@ func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]CommandResult
 				outcome.Message = err.Error()
 			default:
 				outcome.OK = true
-				outcome.Message = fmt.Sprintf("%s sent to process %d", instance.SignalName(sig), pid)
-				s.Log.Info("signal sent", "instance", in.Name, "pid", pid, "signal", instance.SignalName(sig),
+				outcome.Message = fmt.Sprintf("%s sent to process %d", config.SignalName(sig), pid)
+				s.Log.Info("signal sent", "instance", in.Name, "pid", pid, "signal", config.SignalName(sig),
 					"by", fsm.By(fsm.ActorOperator).String())
 				in.Record(eventlog.WithReason(byOperator(eventlog.Event{Kind: eventlog.Command}),
-					fsm.ReasonRequestedSignal.With(instance.SignalName(sig))))
+					fsm.ReasonRequestedSignal.With(config.SignalName(sig))))
 			}
 		}
 		outcomes = append(outcomes, outcome)

@@ -141,13 +141,12 @@ type Reaper interface {
 	WatchExit(scope *loop.Scope, watch *loop.Watch, p host.Process, reap func()) (watching, watched bool)
 	// WatchChild is WatchExit; the end of scope closes the process and releases its stored pidfd.
 	WatchChild(scope *loop.Scope, p host.Process, storedName string, reap func()) (watched bool)
-	// WaitStatus returns the exit status of a process, if it has ended, and forgets it.
+	// WaitStatus returns the exit status of a process, if it has ended, and forgets it. It
+	// acknowledges the exit to the keeper, if a predecessor started the process.
 	WaitStatus(p host.Process) (exit pidfd.Exit, ended bool)
 	// AwaitsStatus reports whether a process has ended and its exit status may still come.
 	AwaitsStatus(p host.Process) bool
-	// Acknowledge acknowledges the exit of a process to the keeper, if a predecessor started it.
-	Acknowledge(id pidfd.Identity)
-	// DropChild forgets a process that has not ended.
+	// DropChild forgets a process without waiting for it.
 	DropChild(p host.Process)
 	// Adopt returns a process that a predecessor started. p is nil if it no longer exists.
 	Adopt(p host.Process, id pidfd.Identity) host.Process

@@ -1,12 +1,10 @@
 package instance
 
 import (
-	"fmt"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"superd/config"
 	"superd/pidfd"
 	"superd/procs/fsm"
 	"superd/procs/snapshot"
@@ -50,16 +48,7 @@ func restoreExit(v *snapshot.Exit) *ExitStatus {
 	}
 	e := &ExitStatus{Known: v.Known, Code: v.Code, SignalNumber: v.Signal, EndedAt: v.At}
 	if v.Signal != 0 {
-		e.Signal = SignalName(syscall.Signal(v.Signal))
+		e.Signal = config.SignalName(syscall.Signal(v.Signal))
 	}
 	return e
-}
-
-// SignalName returns the name of a signal: SIGTERM, SIGRTMIN+3.
-func SignalName(sig syscall.Signal) string {
-	if name := unix.SignalName(sig); name != "" {
-		return name
-	}
-	const rtMin = 34 // as in the C library, which reserves 32 and 33. Source: signal(7)
-	return fmt.Sprintf("SIGRTMIN+%d", int(sig)-rtMin)
 }

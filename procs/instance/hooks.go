@@ -141,7 +141,6 @@ func (h *hookRun) reap() {
 	if !ended || h.process == nil {
 		return
 	}
-	h.in.Env.Reaper.Acknowledge(h.id)
 	h.in.clearUnkillable()
 	switch {
 	case h.failed != nil:

@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"time"
 
+	"superd/config"
 	"superd/loop"
 	"superd/pidfd"
 	"superd/procs/host"
@@ -74,6 +75,6 @@ func (m *mainProcess) logUnsent(sig syscall.Signal, err error) {
 	r := m.run
 	if err != nil && !errors.Is(err, pidfd.ErrGone) {
 		r.in.Env.Log.Error("signal not sent", "instance", r.in.Name, "pid", m.process.Pid(),
-			"signal", SignalName(sig), "error", err)
+			"signal", config.SignalName(sig), "error", err)
 	}
 }

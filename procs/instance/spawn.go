@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
 )
@@ -118,6 +119,27 @@ func (a *spawnAttempt) failed(reason fsm.Reason, fault host.Fault) {
 	failure := fsm.StartFailure{At: in.Env.Loop.Now(), Reason: reason, Fault: faultOf(fault), Leftovers: r.hasLeftovers()}
 	in.Apply(in.Machine.SpawnFailed(failure, in.Conditions(), in.Env.RNG))
 	r.logEnd("program not started", "error", reason.String())
+}
+
+// recordStart records the start of the main process.
+func (m *mainProcess) recordStart() {
+	r := m.run
+	if r.recordedBefore.Start {
+		return
+	}
+	why := r.in.Machine.StartReason()
+	r.in.Record(eventlog.Event{
+		Kind: eventlog.Start, Pid: m.process.Pid(),
+		Reason: why.OfStart(), ReasonKind: why.Kind.String(),
+	})
+}
+
+// recordNoStart records a start that failed, with the output of its hooks.
+func (r *run) recordNoStart(reason fsm.Reason) {
+	r.in.Record(eventlog.WithReason(eventlog.Event{Kind: eventlog.NoStart}, reason))
+	if r.hadProcess {
+		r.in.Output.recordTail()
+	}
 }
 
 // onTimeout handles the end of the start time-out while the spawn has no result.

@@ -184,7 +184,7 @@ func (t *teardown) send(m host.Member, sig syscall.Signal) {
 		return // spared by kill_mode
 	}
 	if err := m.Process.Signal(sig); err != nil && !errors.Is(err, pidfd.ErrGone) {
-		t.in.Env.Log.Error("signal not sent", "instance", t.in.Name, "pid", m.Process.Pid(), "signal", SignalName(sig), "error", err)
+		t.in.Env.Log.Error("signal not sent", "instance", t.in.Name, "pid", m.Process.Pid(), "signal", config.SignalName(sig), "error", err)
 	}
 }
 

@@ -13,10 +13,9 @@ import (
 // Adopt returns an adopted process. p is nil if the process no longer exists.
 func (r *Reaper) Adopt(p host.Process, id pidfd.Identity) host.Process {
 	a := &adoptedProcess{Process: p, reaper: r, id: id, gone: p == nil}
-	key := host.ProcessKey{Pid: id.Pid, Start: id.Start}
-	r.adopted[key] = a
+	r.adopted[a.key()] = a
 	for _, e := range r.Exits {
-		if (host.ProcessKey{Pid: e.Pid, Start: e.Start}) == key {
+		if (host.ProcessKey{Pid: e.Pid, Start: e.Start}) == a.key() {
 			a.keeperExit = &e.Exit
 		}
 	}
@@ -36,16 +35,6 @@ func (r *Reaper) OnStoredExit(e host.StoredExit) {
 	if a.reap != nil {
 		a.reap()
 	}
-}
-
-// Acknowledge acknowledges the exit of an adopted process to the keeper, once the journal has it.
-func (r *Reaper) Acknowledge(id pidfd.Identity) {
-	key := host.ProcessKey{Pid: id.Pid, Start: id.Start}
-	if r.adopted[key] == nil {
-		return // superd's own child
-	}
-	delete(r.adopted, key)
-	r.AfterRecorded(func() { r.acknowledge(id.Pid, id.Start) })
 }
 
 // AcknowledgeUnclaimed acknowledges the stored exits that no instance needs.
@@ -80,6 +69,11 @@ type adoptedProcess struct {
 	gone         bool          // the process no longer exists
 	endedAt      time.Duration // when its end was noticed; 0 before
 	keeperExit   *pidfd.Exit   // exit that the keeper reported; nil before
+}
+
+// key returns what identifies the process in reports of the keeper.
+func (a *adoptedProcess) key() host.ProcessKey {
+	return host.ProcessKey{Pid: a.id.Pid, Start: a.id.Start}
 }
 
 // reapAsChild reaps the process if it has ended and has become superd's child, as after the end of

@@ -116,39 +116,38 @@ func (r *Reaper) LogUnwatched(pid int, err error) {
 	}
 }
 
-// WaitStatus returns the exit status of a child, if it has ended, and forgets the child.
+// WaitStatus returns the exit status of a process, if it has ended, and forgets it. The exit of an
+// adopted process is acknowledged to the keeper once the journal has it.
 func (r *Reaper) WaitStatus(process host.Process) (exit pidfd.Exit, ended bool) {
 	exit, ended, err := process.Wait()
 	if err != nil {
 		r.Log.Error("exit status not read", "pid", process.Pid(), "error", err)
 		exit, ended = pidfd.Exit{}, true
 	}
-	if a, ok := process.(*adoptedProcess); ended && (!ok || a.reap == nil) {
-		r.forgetChild(process)
+	if ended {
+		if a, ok := process.(*adoptedProcess); ok && r.adopted[a.key()] == a {
+			r.AfterRecorded(func() { r.acknowledge(a.id.Pid, a.id.Start) })
+		}
+		r.DropChild(process)
 	}
 	return exit, ended
 }
 
-// forgetChild removes the process from the children to reap. A newer child with the same pid stays.
-func (r *Reaper) forgetChild(process host.Process) {
-	pid := process.Pid()
-	if r.byPid[pid].process == process {
-		delete(r.byPid, pid)
-	}
-}
-
-// DropChild removes a process that has not ended from the children and adopted processes to reap.
+// DropChild removes a process from the children and adopted processes to reap. A newer child with
+// the same pid stays.
 func (r *Reaper) DropChild(process host.Process) {
 	if a, ok := process.(*adoptedProcess); ok {
-		key := host.ProcessKey{Pid: a.id.Pid, Start: a.id.Start}
-		if r.adopted[key] == a {
-			delete(r.adopted, key)
+		if r.adopted[a.key()] == a {
+			delete(r.adopted, a.key())
 		}
 		if a.reap != nil {
 			return
 		}
 	}
-	r.forgetChild(process)
+	pid := process.Pid()
+	if r.byPid[pid].process == process {
+		delete(r.byPid, pid)
+	}
 }
 
 // Schedule schedules the reaping of orphans after reapDelay. It is called after SIGCHLD.

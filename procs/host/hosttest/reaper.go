@@ -12,8 +12,6 @@ import (
 // the exit status of a process that a predecessor started is unknown unless the kernel has it.
 type Reaper struct {
 	k *Kernel
-	// Identities of the processes whose exits were acknowledged, in order
-	Acknowledged []pidfd.Identity
 	// Releases the stored pidfd of a child, by its name; may be nil
 	Release func(storedName string)
 }
@@ -73,9 +71,6 @@ func (r *Reaper) WaitStatus(p host.Process) (exit pidfd.Exit, ended bool) {
 
 // AwaitsStatus reports false: no exit status comes late.
 func (r *Reaper) AwaitsStatus(host.Process) bool { return false }
-
-// Acknowledge records the identity in r.Acknowledged.
-func (r *Reaper) Acknowledge(id pidfd.Identity) { r.Acknowledged = append(r.Acknowledged, id) }
 
 // DropChild does nothing: the reaper keeps no list of children.
 func (r *Reaper) DropChild(host.Process) {}
