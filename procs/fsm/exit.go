@@ -155,6 +155,79 @@ func (m *Machine) Exited(end RunEnd, c Conditions, rng *rand.Rand) Transition {
 	return m.endRun(end.Leftovers, c, rng)
 }
 
+// restartDecision returns the outcome of an exit that superd did not request.
+func (m *Machine) restartDecision(end RunEnd) Event {
+	success := end.Exit.Success(m.program.SuccessExitCodes)
+	switch {
+	case success && m.program.Restart != config.RestartAlways:
+		return RunEndedDone
+	case success:
+		return m.retry()
+	}
+	return m.afterFailure(end.At)
+}
+
+// afterFailure returns the outcome of a run that failed at now.
+func (m *Machine) afterFailure(now time.Duration) Event {
+	switch {
+	case m.program.Restart == config.RestartNever:
+		m.stateReason = m.exitReason.And(`; restart = "never"`)
+		return RunEndedFinal
+	case m.overLimit(now):
+		return m.hitStartLimit()
+	}
+	return m.retry()
+}
+
+// retry returns the outcome for another start after the backoff.
+func (m *Machine) retry() Event {
+	m.startReason = Reason{ReasonRestarted, m.exitReason.String()}
+	return RunEndedRetry
+}
+
+// overLimit counts a failure at now and reports whether the start limit is reached.
+func (m *Machine) overLimit(now time.Duration) bool {
+	limit := m.program.StartLimit
+	if limit.Failures == 0 {
+		return false
+	}
+	m.failures = append(slices.DeleteFunc(m.failures, func(at time.Duration) bool { return now-at > limit.Within }), now)
+	return m.startLimitHit || len(m.failures) >= limit.Failures
+}
+
+// hitStartLimit records that the start limit is reached and returns the outcome: final, or a slow
+// retry.
+func (m *Machine) hitStartLimit() Event {
+	m.startLimitHit = true
+	m.failures = nil
+	m.startReason = Reason{Kind: ReasonSlowRetry}
+	m.stateReason = Reason{ReasonStartLimit, m.exitReason.String() + "; " + m.limitText()}
+	return m.retrySlowly()
+}
+
+// limitText returns the start limit as text: "start limit hit: 3 failures within 1m".
+func (m *Machine) limitText() string {
+	limit := m.program.StartLimit
+	return fmt.Sprintf("start limit hit: %s within %s", words.Plural(limit.Failures, "failure"), words.Duration(limit.Within))
+}
+
+// retrySlowly sets the delay of the slow retry and returns the outcome: final where retry_after is
+// 0.
+func (m *Machine) retrySlowly() Event {
+	m.delay = m.program.StartLimit.RetryAfter
+	final := m.stateReason.Kind == ReasonStartLimitFinal
+	switch {
+	case m.delay != 0 && final:
+		m.stateReason.Kind = ReasonStartLimit
+	case m.delay == 0 && !final:
+		m.stateReason = Reason{ReasonStartLimitFinal, m.stateReason.String()}
+	}
+	if m.delay == 0 {
+		return RunEndedFinal
+	}
+	return RunEndedStartLimit
+}
+
 // WentToBackground records that a main process exited with success at once and left processes
 // behind.
 func (m *Machine) WentToBackground() {
@@ -202,4 +275,31 @@ func (m *Machine) TornDown(c Conditions, rng *rand.Rand) Transition {
 		m.delay = restartDelay(m.program.Backoff, int(m.restartAttempts), rng)
 	}
 	return m.step(m.outcome)
+}
+
+// resetFailed clears the start limit and all counters of failures and restarts.
+func (m *Machine) resetFailed() {
+	m.restartAttempts, m.failures, m.startLimitHit, m.restarts = 0, nil, false, 0
+}
+
+// RestartDue starts the next run when the delay has passed.
+func (m *Machine) RestartDue(c Conditions) Transition {
+	m.restarts++
+	m.stateReason = m.startReason
+	return m.step(m.unlessBlocked(RestartDue, c))
+}
+
+// awaitNextTime ends the run for a time of the schedule. Whatever its outcome, the next time is
+// independent of it.
+func (m *Machine) awaitNextTime() Transition {
+	if m.outcome == RunEndedStartLimit || m.startLimitHit {
+		m.exitReason = m.exitReason.And("; " + m.limitText())
+	}
+	m.clearPendingRun()
+	return m.step(RunEndedWait)
+}
+
+// clearPendingRun cancels the pending run, and resets the counters of failures.
+func (m *Machine) clearPendingRun() {
+	m.runPending, m.restartPending, m.restartAttempts, m.failures, m.startLimitHit = false, false, 0, nil, false
 }
