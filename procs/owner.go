@@ -22,8 +22,8 @@ type instanceOwner struct{ sup *Supervisor }
 //   - The waiters are answered, unless a reconciliation is pending: the state may change again.
 //   - The subscribers are notified. That happens in a later turn, so they see the whole change.
 //   - The exit policy may begin the shutdown with this exit status, so it precedes the shutdown.
-//   - Replicas and shutdown are last, see [Supervisor.onRest]. A removal ends the scope of the
-//     instance, and the end of superd ends all scopes.
+//   - Replicas and shutdown are last, see onRest. A removal ends the scope of the instance, and the
+//     end of superd ends all scopes.
 func (o instanceOwner) Transitioned(in *instance.Instance, from, to fsm.State) {
 	s := o.sup
 	if to == fsm.Spawning {
@@ -43,8 +43,21 @@ func (o instanceOwner) Transitioned(in *instance.Instance, from, to fsm.State) {
 		s.exitPolicy.check(in)
 	}
 	if to.AtRest() || to == fsm.Waiting {
-		s.onRest(in)
+		o.onRest(in)
 	}
+}
+
+// onRest is called when an instance comes to rest, or waits. An instance that leaves the
+// configuration is removed. Then what waits until others are at rest continues: the exit policy and
+// the shutdown.
+func (o instanceOwner) onRest(in *instance.Instance) {
+	s := o.sup
+	if in.Membership.Leaves() {
+		s.replicas.beginRemoval(in)
+	}
+	s.shutdown.removeEmpty(in)
+	s.exitPolicy.endIfAllEnded()
+	s.shutdown.proceed()
 }
 
 // Counted implements [instance.Owner].

@@ -33,7 +33,7 @@ type recovery struct {
 	replicas   *replicas
 	applier    *applier
 	self       *selfRecord
-	onRest     func(*instance.Instance) // see [Supervisor.onRest]
+	onRest     func(*instance.Instance) // see [instanceOwner.onRest]
 
 	leftovers map[string][]host.Leftover // processes of unknown runs, by instance
 	// Runs whose started processes a damaged journal may not have

@@ -145,7 +145,7 @@ func (s *Supervisor) makeParts() {
 	s.recovery = &recovery{
 		platform: p, registry: reg, recorder: s.recorder, fds: s.fds, reaper: s.reaper,
 		config: s.config, conflicts: s.conflicts, shutdown: s.shutdown, exitPolicy: s.exitPolicy,
-		replicas: s.replicas, applier: s.applier, self: s.self, onRest: s.onRest,
+		replicas: s.replicas, applier: s.applier, self: s.self, onRest: owner.onRest,
 		leftovers: map[string][]host.Leftover{},
 	}
 }
@@ -170,18 +170,6 @@ func (s *Supervisor) Start(onEnd func()) {
 		s.shutdown.resume()
 	}
 	s.subscriptions.changed()
-}
-
-// onRest is called when an instance comes to rest, or waits. An instance that leaves the
-// configuration is removed. Then what waits until others are at rest continues: the exit policy and
-// the shutdown.
-func (s *Supervisor) onRest(in *instance.Instance) {
-	if in.Membership.Leaves() {
-		s.replicas.beginRemoval(in)
-	}
-	s.shutdown.removeEmpty(in)
-	s.exitPolicy.endIfAllEnded()
-	s.shutdown.proceed()
 }
 
 // Watch calls f on the loop after the status or the last line of any instance has changed, once for
