@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/instance"
 )
 
 // reloadTimeout bounds how long the callers of a reload wait for a file whose reading hangs.
@@ -144,4 +146,207 @@ func (l *reloads) serve() {
 			}
 		})
 	}()
+}
+
+// A ReloadResult is what a reload has changed, or would change.
+type ReloadResult struct {
+	config.Diff
+	DryRun bool
+	Notes  []string // further effects, as text
+
+	Unrecorded error // why the change is not in the journal; nil: it is
+}
+
+// An applier activates a configuration and applies the difference to the instances.
+type applier struct {
+	*platform
+	registry      *registry
+	recorder      *recorder
+	config        *configState
+	replicas      *replicas
+	conflicts     *conflicts
+	exitPolicy    *exitPolicy
+	subscriptions *subscriptions
+}
+
+// compareAndApply activates next. It compares it with the active configuration first.
+func (a *applier) compareAndApply(next *config.Config) ReloadResult {
+	return a.applyWithExitPolicy(next, config.Compare(a.config.active, next))
+}
+
+// applyWithExitPolicy activates next and applies its exit policy. diff is the difference from the
+// active configuration; without one, nothing happens.
+func (a *applier) applyWithExitPolicy(next *config.Config, diff config.Diff) ReloadResult {
+	result := a.applyWithoutExitPolicy(next, diff)
+	if diff.Differs() {
+		a.exitPolicy.endIfAnyFailed()
+		a.exitPolicy.endIfAllEnded()
+	}
+	return result
+}
+
+// applyWithoutExitPolicy activates next without its exit policy, since another configuration may
+// follow in the same turn.
+func (a *applier) applyWithoutExitPolicy(next *config.Config, diff config.Diff) ReloadResult {
+	result := ReloadResult{Diff: diff, Notes: a.notes(diff)}
+	if !diff.Differs() {
+		a.Log.Info("configuration reloaded: no change")
+		return result
+	}
+	a.config.activate(next, func() { a.applyDiff(diff) })
+	count := func(kind config.ChangeKind) int { return len(diff.Names(kind)) }
+	a.Log.Info("configuration reloaded", "added", count(config.ProgramAdded), "removed", count(config.ProgramRemoved),
+		"applied_live", count(config.AppliedLive), "restart_needed", count(config.RestartNeeded))
+	for _, note := range result.Notes {
+		a.Log.Warn(note)
+	}
+	a.subscriptions.changed()
+	return result
+}
+
+// record records a reload that has changed something in the event log.
+func (a *applier) record(diff *config.Diff) {
+	if !diff.Differs() {
+		return
+	}
+	var parts []string
+	for _, kind := range []config.ChangeKind{config.ProgramAdded, config.ProgramRemoved, config.AppliedLive, config.RestartNeeded} {
+		if n := len(diff.Names(kind)); n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, kind))
+		}
+	}
+	for _, k := range diff.Superd {
+		parts = append(parts, k.String())
+	}
+	a.recorder.Record(eventlog.WithReason(eventlog.Event{Kind: eventlog.Reload},
+		fsm.ReasonReloaded.With(strings.Join(parts, ", "))))
+}
+
+// applyDiff applies the difference to the instances. Removals come first: they release what new
+// instances need, and retiring requirements are not started again.
+func (a *applier) applyDiff(diff config.Diff) {
+	if concernsGraph(diff) {
+		a.rebuildGraph()
+	}
+	// Desired states of new instances, derived from the existing ones
+	wanted := make([]*fsm.Target, len(diff.Programs))
+	for i := range diff.Programs {
+		switch c := &diff.Programs[i]; c.Kind {
+		case config.ProgramRemoved:
+			a.replicas.dropScale(c.Name)
+			for _, in := range slices.Clone(a.registry.of(c.Name)) {
+				a.replicas.retire(in, fsm.By(fsm.ActorRemoval))
+			}
+		case config.AppliedLive, config.RestartNeeded:
+			wanted[i] = a.replicas.desiredFor(c.Name)
+			if a.replicas.endsScale(c) {
+				a.replicas.dropScale(c.Name)
+			}
+			a.replicas.removeSurplus(c.Program, fsm.By(fsm.ActorRemoval))
+		case config.Unchanged, config.ProgramAdded:
+		}
+	}
+	for i := range diff.Programs {
+		switch c := &diff.Programs[i]; c.Kind {
+		case config.AppliedLive, config.RestartNeeded:
+			for _, in := range slices.Clone(a.registry.of(c.Name)) {
+				if !in.Membership.Leaves() {
+					a.change(in, c)
+				}
+			}
+		case config.Unchanged, config.ProgramAdded, config.ProgramRemoved:
+		}
+	}
+	for i := range diff.Programs {
+		switch c := &diff.Programs[i]; c.Kind {
+		case config.ProgramAdded, config.AppliedLive, config.RestartNeeded:
+			a.replicas.createMissing(c.Program, wanted[i])
+		case config.Unchanged, config.ProgramRemoved:
+		}
+	}
+}
+
+// rebuildGraph rebuilds the graph after a change of the active configuration.
+func (a *applier) rebuildGraph() {
+	a.Graph.Clear()
+	for _, in := range a.registry.instances {
+		in.Node.Join()
+	}
+}
+
+// concernsGraph reports whether a difference may change the dependency graph.
+func concernsGraph(diff config.Diff) bool {
+	return slices.ContainsFunc(diff.Programs, func(c config.Change) bool {
+		switch c.Kind {
+		case config.Unchanged:
+			return false
+		case config.ProgramAdded, config.ProgramRemoved:
+			return true
+		case config.AppliedLive, config.RestartNeeded: // depends on the keys
+		}
+		return c.Key("requires") != nil || c.Key("after") != nil || c.Key("replicas") != nil || c.Key("type") != nil ||
+			len(c.Program.Invalid) > 0 ||
+			slices.ContainsFunc(c.Keys, func(k config.KeyChange) bool { return k.Corrected })
+	})
+}
+
+// change applies a changed definition of the program to the instance. A change that a live run
+// cannot take causes a restart. A pending backoff continues under the new restart policy. An
+// instance that is wanted down stays down.
+func (a *applier) change(in *instance.Instance, c *config.Change) {
+	before, program := in.Program, c.Program
+	outdated := a.outdated(in, a.config.active)
+	if before == program && !outdated {
+		return // the predecessor has applied it
+	}
+	blocks := func(other *instance.Instance) bool { return other != in && other.Membership.Conflict == nil }
+	if files := a.LogOptions(in.Name, program).Files(); !slices.Equal(files, in.Output.Collector.Files()) && a.conflicts.owner(files, blocks) != nil {
+		a.replicas.replace(in, program)
+		return
+	}
+	restarts := outdated || in.RestartsFor(c)
+	a.registry.redefine(in, program)
+	in.Redefined(before, restarts)
+}
+
+// notes returns effects of a difference that its list of programs does not show.
+func (a *applier) notes(diff config.Diff) (notes []string) {
+	for _, k := range diff.Superd {
+		if k.Restart {
+			notes = append(notes, k.Key+" takes effect when superd is restarted")
+		}
+	}
+	for i := range diff.Programs {
+		c := &diff.Programs[i]
+		if before := a.config.active.Program(c.Name); before != nil && c.Kind != config.ProgramRemoved && fsm.Unschedules(before, c.Program) {
+			notes = append(notes, c.Name+" no longer has a schedule: it runs when it is started")
+		}
+		if scaled, ok := a.replicas.scales[c.Name]; ok && a.replicas.endsScale(c) {
+			notes = append(notes, fmt.Sprintf("the operator's scale %s=%d ends", c.Name, scaled.Replicas))
+		}
+	}
+	return notes
+}
+
+// addOutdated adds to diff the programs whose env file has changed since they were started.
+func (a *applier) addOutdated(diff *config.Diff, next *config.Config) {
+	for _, in := range a.registry.instances {
+		if c := diff.Of(in.Program.Name); a.outdated(in, next) && c.Key("env_file") == nil {
+			c.Keys = append(c.Keys, config.KeyChange{Key: "env_file", What: "has other variables than at the start of " + in.Name, Restart: true})
+			c.Kind = config.RestartNeeded
+		}
+	}
+}
+
+// outdated reports whether the env file has other variables than at the start of the run.
+func (a *applier) outdated(in *instance.Instance, conf *config.Config) bool {
+	if in.EnvSum() == 0 || in.Membership.Leaves() {
+		return false
+	}
+	program := conf.Program(in.Program.Name)
+	if program == nil {
+		return false
+	}
+	sum, ok := conf.EnvFileSum(program)
+	return ok && sum != in.EnvSum()
 }
