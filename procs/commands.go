@@ -164,3 +164,10 @@ func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]CommandResult
 	}
 	return outcomes, nil
 }
+
+// byOperator returns e with the operator as its actor.
+func byOperator(e eventlog.Event) eventlog.Event {
+	by := fsm.By(fsm.ActorOperator)
+	e.By, e.ByKind = by.String(), by.Kind.String()
+	return e
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"superd/config"
+	"superd/procs/handover"
 	"superd/procs/snapshot"
 )
 
@@ -11,7 +12,7 @@ import (
 // needs the older ones until the active one is applied completely.
 type configState struct {
 	*platform
-	recorder *recorder
+	recorder *handover.Recorder
 	saveSelf func() // queues superd's own record, which has the numbers
 	active   *config.Config
 	number   uint64 // number of active in the journal
@@ -19,7 +20,7 @@ type configState struct {
 	before uint64
 }
 
-func newConfigState(p *platform, rec *recorder, saveSelf func()) *configState {
+func newConfigState(p *platform, rec *handover.Recorder, saveSelf func()) *configState {
 	return &configState{platform: p, recorder: rec, saveSelf: saveSelf, active: p.options.Config}
 }
 
@@ -48,7 +49,7 @@ func (c *configState) activate(next *config.Config, applyDiff func()) {
 	c.number++
 	number := c.number
 	// First: queued records may be replaced by ones that refer to it
-	c.recorder.journal.QueueFirst(snapshot.ConfigKey(number), c.archived(next))
+	c.recorder.QueueFirst(snapshot.ConfigKey(number), c.archived(next))
 	c.saveSelf()
 	applyDiff()
 	c.dropBefore(number)
@@ -62,7 +63,7 @@ func (c *configState) dropBefore(number uint64) {
 		case c.number != number: // a newer one is active by now
 			return
 		case unrecorded != nil:
-			c.Scope.After(recordPause, func() { c.dropBefore(number) })
+			c.Scope.After(handover.RetryPause, func() { c.dropBefore(number) })
 			return
 		}
 		first := c.before

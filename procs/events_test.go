@@ -29,7 +29,7 @@ func TestEventsOfALife(t *testing.T) {
 	p.KillMode = config.KillProcess // so that there is no teardown
 	inspect(h.sup).activate(&config.Config{})
 	h.v.RunFor(time.Minute)
-	h.sup.options.Events = events
+	h.sup.recorder.Events = events
 	inspect(h.sup).activate(&config.Config{Programs: []*config.Program{p}})
 	h.v.RunFor(time.Minute)
 	first := inspect(h.sup).instance("web").Run().Process().(*hosttest.Handle).Process
@@ -106,7 +106,7 @@ func TestRecordedOnce(t *testing.T) {
 			})}})
 			h.events = eventlog.Open(t.TempDir(), eventlog.MaxSize, slog.New(slog.DiscardHandler))
 			defer h.events.Close(time.Minute)
-			h.sup.options.Events = h.events
+			h.sup.recorder.Events = h.events
 			if !ends {
 				h.journal.stall()
 			}

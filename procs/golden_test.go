@@ -53,7 +53,7 @@ func TestGoldenRecords(t *testing.T) {
 	h.v.RunFor(time.Minute)
 	events := eventlog.Open(t.TempDir(), eventlog.MaxSize, slog.New(slog.DiscardHandler))
 	defer events.Close(time.Minute)
-	h.sup.options.Events = events
+	h.sup.recorder.Events = events
 	named := func(name string, change func(p *config.Program)) *config.Program {
 		return programNamed(name, func(p *config.Program) {
 			p.KillMode = config.KillProcess // so that teardown has no processes to search

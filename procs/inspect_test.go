@@ -8,7 +8,6 @@ import (
 	"superd/config"
 	"superd/logs/sink"
 	"superd/procs/deps"
-	"superd/procs/fdnames"
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/instance"
@@ -211,9 +210,6 @@ func (v instanceView) delayWaiters() {
 	v.sup().Loop.Post(func() { ws.byInstance[in] = append(taken, ws.byInstance[in]...) })
 }
 
-// neverWrite cancels the next write of the journal.
-func (v instanceView) neverWrite() { v.sup().recorder.timer.Stop() }
-
 // dropReconciliation empties the reconcile queue.
 func (v instanceView) dropReconciliation() {
 	v.sup().reconciler.queue, v.In.Marks.Enqueued = nil, false
@@ -242,11 +238,17 @@ func (v instanceView) followLogOptions() {
 	v.In.Output.Collector.SetOptions(v.In.Env.LogOptions(v.In.Name, v.In.Program))
 }
 
-// neverRelease forgets which stored descriptors are to be released.
-func (v instanceView) neverRelease() { v.sup().fds.releases = nil }
+// reuseNames lets all stored descriptors have one name.
+func (v instanceView) reuseNames() {
+	if _, reused := v.In.Env.FDs.(oneName); !reused {
+		v.In.Env.FDs = oneName{v.In.Env.FDs}
+	}
+}
 
-// reuseNames lets the names of stored descriptors begin anew.
-func (v instanceView) reuseNames() { v.sup().fds.names = fdnames.New() }
+// A oneName reserves the same name each time.
+type oneName struct{ instance.FDs }
+
+func (oneName) Reserve(bool) string { return "0" }
 
 // ignoreFinalExits lets superd go on when a program stays down that is to end it.
 func (v instanceView) ignoreFinalExits() { v.sup().exitPolicy.decided = true }

@@ -8,6 +8,7 @@ import (
 	"superd/loop"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
+	"superd/procs/handover"
 	"superd/procs/host"
 	"superd/procs/instance"
 	"superd/procs/snapshot"
@@ -28,11 +29,11 @@ type Options struct {
 	Archive     func(*config.Config) []byte // nil: [config.Config.Archive]
 	Paths       instance.Paths
 	Identity    Identity
-	Environment []string     // superd's own; the programs' environment is derived from it
-	NotifyKey   []byte       // secret from which the names of notify sockets are derived
-	Seed        [32]byte     // for invocation ids and jitter
-	Keeper      host.FDStore // nil: no process survives this superd
-	Journal     Journal      // nil: no records for a successor
+	Environment []string         // superd's own; the programs' environment is derived from it
+	NotifyKey   []byte           // secret from which the names of notify sockets are derived
+	Seed        [32]byte         // for invocation ids and jitter
+	Keeper      host.FDStore     // nil: no process survives this superd
+	Journal     handover.Journal // nil: no records for a successor
 	Predecessor Predecessor
 	// For code that shows the lines; runEnded is called on the loop
 	OnCollector func(*logs.Collector) (runEnded func())
@@ -63,18 +64,6 @@ type testSettings struct {
 	// Bound on how many instances one turn stops at shutdown; 0: maxStopBatch
 	stopBatch int
 	rules     *fsm.Table // rules with a planted defect; nil: those of [fsm.Rules]
-}
-
-// A Journal stores values for a successor. [superd/procs/journal.Journal] implements it.
-type Journal interface {
-	Put(key string, value any) error // writes before it returns; called off the loop
-	// In order, after Write. value must not change any more; nil removes key. A func() []byte
-	// returns JSON.
-	Queue(key string, value any)
-	QueueFirst(key string, value any) // as Queue, but before all that is queued
-	Write()                           // writes the queue soon
-	// calls done when all that was queued is written, or with the error; on any goroutine
-	Flush(done func(error))
 }
 
 // A Notifier receives superd's own state, as in sd_notify(3). Its methods do not block.

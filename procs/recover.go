@@ -12,6 +12,7 @@ import (
 	"superd/logs"
 	"superd/pidfd"
 	"superd/procs/fsm"
+	"superd/procs/handover"
 	"superd/procs/host"
 	"superd/procs/instance"
 	"superd/procs/reaper"
@@ -23,8 +24,8 @@ import (
 type recovery struct {
 	*platform
 	registry   *registry
-	recorder   *recorder
-	fds        *fdKeeper
+	recorder   *handover.Recorder
+	fds        *handover.FDKeeper
 	reaper     *reaper.Reaper
 	config     *configState
 	conflicts  *conflicts
@@ -198,7 +199,7 @@ func (c *recovery) reopen(all []*instance.Recovered) error {
 		}
 		return errors.Join(errs...)
 	}
-	c.fds.discardInherited() // no record refers to them
+	c.fds.DiscardInherited() // no record refers to them
 	outputLost := false
 	for _, a := range all {
 		a.RestoreOutput()

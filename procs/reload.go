@@ -11,6 +11,7 @@ import (
 	"superd/config"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
+	"superd/procs/handover"
 	"superd/procs/host"
 	"superd/procs/instance"
 )
@@ -22,7 +23,7 @@ const reloadTimeout = 30 * time.Second
 // compares it with the active one.
 type reloads struct {
 	*platform
-	recorder      *recorder
+	recorder      *handover.Recorder
 	config        *configState
 	applier       *applier
 	shutdown      *shutdown
@@ -161,7 +162,7 @@ type ReloadResult struct {
 type applier struct {
 	*platform
 	registry      *registry
-	recorder      *recorder
+	recorder      *handover.Recorder
 	config        *configState
 	replicas      *replicas
 	conflicts     *conflicts

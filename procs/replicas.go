@@ -8,6 +8,7 @@ import (
 
 	"superd/config"
 	"superd/procs/fsm"
+	"superd/procs/handover"
 	"superd/procs/instance"
 	"superd/procs/snapshot"
 )
@@ -17,7 +18,7 @@ import (
 type replicas struct {
 	*platform
 	registry      *registry
-	recorder      *recorder
+	recorder      *handover.Recorder
 	config        *configState
 	conflicts     *conflicts
 	subscriptions *subscriptions

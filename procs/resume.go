@@ -21,10 +21,7 @@ func (c *recovery) adopt() error {
 		return nil
 	}
 	known := c.self.restore(r)
-	c.fds.inherit(c.options.Predecessor.StoredFDs.Files)
-	for _, name := range r.FDNames() {
-		c.fds.names.Know(name)
-	}
+	c.fds.Inherit(c.options.Predecessor.StoredFDs.Files, r.FDNames())
 	c.replicas.restoreScales(r)
 	if r.Incomplete {
 		if err := c.findUnrecorded(r); err != nil {
@@ -41,7 +38,7 @@ func (c *recovery) adopt() error {
 	if r.Superd.Shutdown != nil && !c.shutdown.begun {
 		// The shutdown is undone. This is recorded first: if superd is killed now, the keeper
 		// starts another supervisor, which must not resume the shutdown.
-		if err := c.recorder.journal.Put(snapshot.SuperdKey, c.self.snapshot()); err != nil {
+		if err := c.recorder.Put(snapshot.SuperdKey, c.self.snapshot()); err != nil {
 			c.Log.Warn("end of the shutdown not recorded", "error", err)
 		}
 	}

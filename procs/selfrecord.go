@@ -2,6 +2,7 @@ package procs
 
 import (
 	"superd/procs/fsm"
+	"superd/procs/handover"
 	"superd/procs/snapshot"
 )
 
@@ -10,15 +11,17 @@ import (
 type selfRecord struct {
 	*platform
 	registry   *registry
-	recorder   *recorder
+	recorder   *handover.Recorder
 	shutdown   *shutdown
 	config     *configState
 	exitPolicy *exitPolicy
+
+	leavesRecords bool // see [Supervisor.LeavesRecords]
 }
 
 // save queues the record of superd itself.
 func (s *selfRecord) save() {
-	if !s.recorder.ended {
+	if !s.recorder.Ended() {
 		s.recorder.Queue(snapshot.SuperdKey, s.snapshot())
 	}
 }
@@ -34,7 +37,7 @@ func (s *selfRecord) snapshot() *snapshot.Superd {
 // restore sets the parts to the record of a predecessor. It reports whether the predecessor's
 // configuration is known.
 func (s *selfRecord) restore(r *snapshot.Snapshot) (known bool) {
-	s.recorder.starts = r.LastStart
+	s.recorder.SetStarts(r.LastStart)
 	s.Schedules.Restore(r.Schedules)
 	v := r.Superd
 	v.Begun = v.Begun || r.Lives()
@@ -50,11 +53,11 @@ func (s *selfRecord) restore(r *snapshot.Snapshot) (known bool) {
 // saveEnd removes all records except the state of schedules and the programs that an operator has
 // stopped: a program stopped by `superd ctl stop` stays stopped until `superd ctl start`.
 func (s *selfRecord) saveEnd() {
-	s.recorder.ended = true
-	s.recorder.leavesRecords = false
+	s.recorder.End()
+	s.leavesRecords = false
 	for _, in := range s.registry.instances {
 		if state := in.Schedule.State(); state != nil {
-			s.recorder.leavesRecords = true
+			s.leavesRecords = true
 			s.recorder.Queue(snapshot.ScheduleKey(in.Name), state)
 		}
 		desired := in.Machine.Desired()
@@ -65,7 +68,7 @@ func (s *selfRecord) saveEnd() {
 			s.recorder.Queue(snapshot.InstanceKey(in.Name), nil)
 			continue
 		}
-		s.recorder.leavesRecords = true
+		s.leavesRecords = true
 		s.recorder.Queue(snapshot.InstanceKey(in.Name), &snapshot.Instance{
 			State: fsm.Stopped.Name(), Outcome: fsm.RunEndedDown.OutcomeName(), Desired: desired.Snapshot(),
 			StateReason: fsm.ReasonStopped.With(desired.By.String()).Snapshot(), Since: in.Since(),

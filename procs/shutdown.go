@@ -10,6 +10,7 @@ import (
 	"superd/config"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
+	"superd/procs/handover"
 	"superd/procs/instance"
 	"superd/procs/reaper"
 	"superd/procs/snapshot"
@@ -23,7 +24,7 @@ const drainLimit = 2 * time.Second
 type shutdown struct {
 	*platform
 	registry *registry
-	recorder *recorder
+	recorder *handover.Recorder
 	reaper   *reaper.Reaper
 	saveSelf func() // queues superd's own record, which has the shutdown
 	saveEnd  func() // queues the last records
@@ -48,7 +49,7 @@ type shutdown struct {
 }
 
 // newShutdown returns a shutdown that has not begun.
-func newShutdown(p *platform, reg *registry, rec *recorder, re *reaper.Reaper, saveSelf, saveEnd func()) *shutdown {
+func newShutdown(p *platform, reg *registry, rec *handover.Recorder, re *reaper.Reaper, saveSelf, saveEnd func()) *shutdown {
 	return &shutdown{
 		platform: p, registry: reg, recorder: rec, reaper: re, saveSelf: saveSelf, saveEnd: saveEnd,
 	}
@@ -110,7 +111,7 @@ func (d *shutdown) begin(why fsm.Reason, requestedAt time.Duration) {
 	d.saveSelf()
 	d.Log.Info("shutting down", "because", why.String())
 	d.recorder.Record(eventlog.WithReason(eventlog.Event{Kind: eventlog.Shutdown}, why))
-	d.recorder.write() // Before any signal is sent: a successor must not restart the programs
+	d.recorder.Write() // Before any signal is sent: a successor must not restart the programs
 	d.options.Notify.Stopping()
 	d.requestAllStops()
 }
@@ -132,7 +133,7 @@ func (d *shutdown) killRemaining(why string) {
 	d.Log.Warn("shutting down at once", "because", why, "killed_early", killed)
 	d.recorder.Record(eventlog.WithReason(eventlog.Event{Kind: eventlog.Shutdown},
 		fsm.ReasonShutdownHurried.With(why+"; killed early: "+killed)))
-	d.recorder.write()
+	d.recorder.Write()
 	for _, in := range d.registry.instances {
 		in.Hurry()
 	}
@@ -299,5 +300,5 @@ func (d *shutdown) end() {
 	d.recorder.Record(eventlog.WithReason(e, d.why))
 	d.onEnd() // Before saveEnd: with an empty journal a successor would start all programs
 	d.saveEnd()
-	d.recorder.write() // now, since the loop ends
+	d.recorder.Write() // now, since the loop ends
 }

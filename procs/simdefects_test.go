@@ -37,6 +37,7 @@ type defect struct {
 	missesClockChanges bool // changes of the wall clock go unnoticed
 	// The operator is answered before the desired state is written
 	answersUnsaved     bool
+	neverWrites        bool // The journal writes only what superd waits for
 	ignoresWriteErrors bool // A failure to write a desired state goes unnoticed
 	// Changes the snapshot that superd reads of its predecessor
 	recovery func(h *history, r *snapshot.Snapshot)
@@ -80,7 +81,7 @@ var defects = []defect{
 	{name: "a command is not answered when the program is unkillable", onUnkillable: instanceView.delayWaiters},
 	{name: "a command is answered before it is in the journal", answersUnsaved: true},
 	{name: "a command that can't be recorded is answered as if it were", ignoresWriteErrors: true},
-	{name: "a record is never written", eachTurn: instanceView.neverWrite},
+	{name: "a record is never written", neverWrites: true},
 	{name: "a start is not recorded", kernel: hosttest.Defects{NoStartRecords: true}},
 	{name: "unrecorded starts are not searched for", kernel: hosttest.Defects{NoSearch: true}},
 	{name: "a process is adopted by its pid alone", kernel: hosttest.Defects{AdoptsByPid: true}},
@@ -197,7 +198,7 @@ var defects = []defect{
 	{name: "the output of a run moves with a reload", eachTurn: instanceView.followLogOptions},
 	{name: "a start that hangs before its fork is not reported", eachTurn: instanceView.HideHungStart},
 	{name: "the end of a process that can't be watched goes unnoticed", kernel: hosttest.Defects{NoPolling: true}},
-	{name: "a stored descriptor is never released", eachTurn: instanceView.neverRelease},
+	{name: "a stored descriptor is never released", kernel: hosttest.Defects{NoDiscard: true}},
 	{name: "the name of a stored descriptor is reused", eachTurn: instanceView.reuseNames},
 	{name: "on-failure restarts after success", program: func(p *config.Program) { p.Restart = config.RestartAlways }},
 }

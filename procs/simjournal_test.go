@@ -9,6 +9,7 @@ import (
 
 	"superd/loop"
 	"superd/procs/fsm"
+	"superd/procs/handover"
 	"superd/procs/journal"
 	"superd/procs/snapshot"
 )
@@ -52,7 +53,7 @@ func newSimJournal(h *history, lag time.Duration) *simJournal {
 	}
 }
 
-// Put implements [Journal].
+// Put implements [handover.Journal].
 func (j *simJournal) Put(key string, value any) error {
 	if !j.stalled {
 		j.batch, j.queue, j.unwritten = j.put(j.batch), j.put(j.queue), 0
@@ -88,7 +89,7 @@ func (j *simJournal) set(e simEntry) {
 	}
 }
 
-// Queue implements [Journal].
+// Queue implements [handover.Journal].
 func (j *simJournal) Queue(key string, value any) {
 	if j.unwritten == 0 {
 		j.unwritten = j.h.v.Now()
@@ -119,14 +120,14 @@ func flushes(entries []simEntry) []simEntry {
 	return slices.DeleteFunc(slices.Clone(entries), func(e simEntry) bool { return e.flush == nil })
 }
 
-// Write implements [Journal].
+// Write implements [handover.Journal].
 func (j *simJournal) Write() {
-	if len(j.queue) > 0 {
+	if len(j.queue) > 0 && !j.h.defect.neverWrites {
 		j.write()
 	}
 }
 
-// QueueFirst implements [Journal].
+// QueueFirst implements [handover.Journal].
 func (j *simJournal) QueueFirst(key string, value any) {
 	j.putFirst(simEntry{key: key, value: value, first: true})
 	j.write()
@@ -139,7 +140,7 @@ func (j *simJournal) putFirst(first simEntry) {
 	j.queue = slices.Insert(j.queue, 0, first)
 }
 
-// Flush implements [Journal].
+// Flush implements [handover.Journal].
 func (j *simJournal) Flush(done func(error)) {
 	if len(j.queue)+len(j.batch) == 0 || j.h.defect.answersUnsaved {
 		done(nil)
@@ -235,7 +236,7 @@ func (j *simJournal) failBatch() {
 
 // check checks that no value stays queued for long without a request to write.
 func (j *simJournal) check() {
-	if waits := j.h.v.Now() - j.unwritten; j.unwritten > 0 && waits > writePause {
+	if waits := j.h.v.Now() - j.unwritten; j.unwritten > 0 && waits > handover.WritePause {
 		j.h.fail("%s waits for %v, and no write of the journal is due", j.queue[0].key, waits)
 	}
 }

@@ -10,9 +10,9 @@
 //
 //   - options, platform: what the supervisor runs on
 //   - registry, reconciler, waiters: the instances, what is due for them, who waits for them
-//   - recorder, fdKeeper, configState: what a successor must know
+//   - [handover.Recorder], [handover.FDKeeper], configState: what a successor must know
 //   - reaper, shutdown, exitPolicy, selfRecord: the end of processes and of superd
-//   - readyNotifier, subscriptions: who is told
+//   - readyNotifier, subscriptions: who is told; outputEvents: what is recorded of output
 //   - conflicts, replicas, selector: which instances there are
 //   - applier, reloads, recovery: changes of all of them
 //   - Supervisor: makes the parts, and has what others call: commands, status, diagnosis, scale
@@ -21,9 +21,9 @@ package procs
 import (
 	"time"
 
-	"superd/logs"
 	"superd/procs/deps"
 	"superd/procs/eventlog"
+	"superd/procs/handover"
 	"superd/procs/host"
 	"superd/procs/instance"
 	"superd/procs/reaper"
@@ -38,8 +38,8 @@ import (
 type Supervisor struct {
 	*platform
 	registry      *registry
-	recorder      *recorder
-	fds           *fdKeeper
+	recorder      *handover.Recorder
+	fds           *handover.FDKeeper
 	reaper        *reaper.Reaper
 	reconciler    *reconciler
 	waiters       *waiters
@@ -63,14 +63,8 @@ func New(o Options) *Supervisor {
 		platform: newPlatform(o), registry: newRegistry(),
 	}
 	s.makeParts()
-	s.Store.OnFirstOutput(s.recorder.recordFirstOutput)
-	s.Store.BeforeFirstOutput(s.recorder.saveOutputStart)
-	s.Store.OnDropped(s.recorder.recordDropped)
-	s.Store.OnOutage(func(o logs.Outage, over bool) {
-		s.recorder.recordOutage(o, over)
-		s.Scope.Post(s.subscriptions.changed)
-	})
-	s.Store.OnUnsavedDrops(func(c *logs.Collector) { s.Scope.Post(func() { s.recorder.saveDrops(c) }) })
+	output := outputEvents{s.platform, s.registry, s.recorder, s.subscriptions}
+	output.observe()
 	s.Store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
 	s.recorder.Record(eventlog.Event{Kind: eventlog.Superd, State: eventlog.Started, Pid: s.options.Identity.Pid})
 	if o.Predecessor.Snapshot == nil {
@@ -89,12 +83,19 @@ func New(o Options) *Supervisor {
 func (s *Supervisor) makeParts() {
 	p, reg := s.platform, s.registry
 	s.self = &selfRecord{platform: p, registry: reg}
-	s.recorder = newRecorder(p, reg)
-	s.fds = newFDKeeper(p, reg, s.recorder, func() bool { return s.shutdown.begun })
+	s.recorder = handover.NewRecorder(handover.RecorderOptions{
+		Loop: p.Loop, Scope: p.Scope,
+		Journal: p.options.Journal, Events: p.options.Events, OnWrite: p.options.OnWrite,
+	})
+	s.fds = handover.NewFDKeeper(s.recorder, handover.FDOptions{
+		Host: p.Host, Log: p.Log, Keeper: p.options.Keeper,
+		OutputFDs:    func() int { return reg.outputs },
+		ShuttingDown: func() bool { return s.shutdown.begun },
+	})
 	s.reaper = reaper.New(reaper.Options{
 		Loop: p.Loop, Scope: p.Scope, Host: p.Host, Log: p.Log,
 		Keeper: p.options.Keeper, Exits: p.options.Predecessor.StoredFDs.Exits,
-		AfterRecorded: s.recorder.afterRecorded, ReleaseProcess: s.fds.ReleaseProcess,
+		AfterRecorded: s.recorder.AfterRecorded, ReleaseProcess: s.fds.ReleaseProcess,
 		StatusTimeout: instance.ExitStatusTimeout,
 	})
 	owner := instanceOwner{s}
@@ -191,16 +192,14 @@ func (s *Supervisor) Shutdown(why string) { s.shutdown.request(why) }
 // goroutine, perhaps before RequestShutdown returns.
 func (s *Supervisor) RequestShutdown(why string, recorded func(unrecorded error)) {
 	s.shutdown.request(why)
-	// First: events that precede the journal's state are not recorded again
-	s.recorder.writeEvents()
-	s.recorder.journal.Flush(recorded) // not through the loop, which may end first
+	s.recorder.Flush(recorded) // not through the loop, which may end first
 }
 
 // ExitStatus returns superd's exit status after the shutdown: 0 unless a program decides it.
 func (s *Supervisor) ExitStatus() int { return s.exitPolicy.status }
 
 // LeavesRecords reports whether records for a successor remain after an orderly end.
-func (s *Supervisor) LeavesRecords() bool { return s.recorder.leavesRecords }
+func (s *Supervisor) LeavesRecords() bool { return s.self.leavesRecords }
 
 // Reload reads the configuration again, off the loop, and activates it: all of it or, if it has any
 // mistake, nothing. With dryRun it only returns what would change. done runs on the loop.
@@ -217,12 +216,12 @@ func (s *Supervisor) ScheduleReap() { s.reaper.Schedule() }
 // OnStoredExit handles an exit that the keeper reports. It is called on the loop.
 func (s *Supervisor) OnStoredExit(e host.StoredExit) { s.reaper.OnStoredExit(e) }
 
-// WriteSoon writes all that is queued for journal and event log after writePause.
+// WriteSoon writes all that is queued for journal and event log after [handover.WritePause].
 func (s *Supervisor) WriteSoon() { s.recorder.WriteSoon() }
 
 // Write passes all that is queued for the descriptor store, the event log and the journal to their
 // writers. It does not wait for them.
-func (s *Supervisor) Write() { s.recorder.write() }
+func (s *Supervisor) Write() { s.recorder.Write() }
 
 // LogState writes the state of all instances to superd's log.
 func (s *Supervisor) LogState() {

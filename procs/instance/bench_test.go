@@ -180,7 +180,7 @@ func (b *bench) Definition(string, string) (*config.Program, bool) {
 func (b *bench) NoneReason(string) string            { return "" }
 func (b *bench) Sources(*config.Program) []*Instance { return nil }
 
-func (b *bench) Events() bool               { return true }
+func (b *bench) HasEvents() bool            { return true }
 func (b *bench) Record(eventlog.Event)      {}
 func (b *bench) RecordLater(eventlog.Event) {}
 func (b *bench) NextStart() uint64          { b.starts++; return b.starts }

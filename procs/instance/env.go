@@ -92,8 +92,8 @@ type Configuration interface {
 
 // Records are the journal, which a successor reads, and the event log.
 type Records interface {
-	// Events reports whether events are recorded.
-	Events() bool
+	// HasEvents reports whether events are recorded.
+	HasEvents() bool
 	Record(e eventlog.Event)
 	// RecordLater records e, whose time is set. It may be called from any goroutine.
 	RecordLater(e eventlog.Event)

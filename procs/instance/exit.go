@@ -128,7 +128,7 @@ func (m *mainProcess) reap(process host.Process) {
 func (m *mainProcess) recordExit(pid int, exit pidfd.Exit, ran time.Duration) {
 	r := m.run
 	in := r.in
-	if !in.Env.Records.Events() {
+	if !in.Env.Records.HasEvents() {
 		return
 	}
 	e := eventlog.WithReason(eventlog.Event{
@@ -163,7 +163,7 @@ const outputLines = 5
 // recordTail records the last lines of the run once they are in its log.
 func (o *output) recordTail() {
 	in := o.in
-	if !in.Env.Records.Events() {
+	if !in.Env.Records.HasEvents() {
 		return
 	}
 	e := eventlog.Event{At: in.Env.Loop.Wall(), Kind: eventlog.Output, Instance: in.Name, Program: in.Program.Name, Run: in.run.invocationID}

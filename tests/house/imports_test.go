@@ -34,13 +34,13 @@ var allowed = map[string]string{
 	"control": "config",
 	"doctor":  "internal/privilege pidfd procs/linux/cgroup",
 	"procs": `config internal/words logs loop loop/task pidfd procs/deps procs/eventlog
-		procs/fdnames procs/fsm procs/host procs/instance procs/probe procs/reaper
+		procs/fsm procs/handover procs/host procs/instance procs/probe procs/reaper
 		procs/schedule procs/snapshot`,
 	"procs/instance": `config internal/words logs logs/frame logs/segment logs/sink loop pidfd
 		procs/deps procs/eventlog procs/execprobe procs/fsm procs/host procs/notify procs/probe
 		procs/schedule procs/snapshot`,
 	"procs/execprobe":     "config loop pidfd procs/host procs/probe",
-	"procs/fdnames":       "",
+	"procs/handover":      "loop procs/eventlog procs/host",
 	"procs/fsm":           "config internal/words",
 	"procs/host":          "config logs loop pidfd procs/notify procs/probe",
 	"procs/host/hosttest": "config loop pidfd procs/host procs/notify procs/probe",

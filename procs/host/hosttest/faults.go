@@ -59,6 +59,7 @@ type Defects struct {
 	InventsExits      bool // an exit status that is not known is reported as success
 	IgnoresMainPID    bool // a change of the main process goes unnoticed
 	AnyMain           bool // MAINPID= may name any process
+	NoDiscard         bool // a stored descriptor stays stored
 	DropsUnsaved      bool // messages are dropped before their effects are saved
 }
 

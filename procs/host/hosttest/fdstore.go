@@ -33,7 +33,11 @@ func (k *Kernel) Store(name string, fd int) {
 }
 
 // Discard implements [host.FDStore].
-func (k *Kernel) Discard(name string) { delete(k.stored, name) }
+func (k *Kernel) Discard(name string) {
+	if !k.Defects.NoDiscard {
+		delete(k.stored, name)
+	}
+}
 
 // Forget implements [host.FDStore].
 func (k *Kernel) Forget(name string) { delete(k.stored, name) }
