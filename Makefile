@@ -103,9 +103,11 @@ test-containers: ## test superd as PID 1 of containers made by runc (root)
 	tests/containers/install-deps.sh
 	go test ./tests/containers -count=1 -timeout 10m -v -containers
 
-ONLY ?=
-bench: ## compare with other supervisors (15 minutes; ONLY=part; UPDATE=1 writes docs)
-	go test -run '^$$' -bench 'Supervisors$(if $(ONLY),/$(ONLY))' -benchtime 1x -timeout 40m ./tests/bench $(if $(UPDATE),$(if $(ONLY),$(error a part is not written into the documentation),-update))
+ONLY   ?=
+ROUNDS ?= 3
+PEERS  ?= 1
+bench: ## compare with other supervisors (20 minutes; ONLY=part; UPDATE=1 writes docs)
+	go test -run '^$$' -bench 'Supervisors$(if $(ONLY),/$(ONLY))' -benchtime 1x -timeout 60m ./tests/bench -rounds $(ROUNDS) -rounds.peers $(PEERS) $(if $(UPDATE),$(if $(ONLY),$(error a part is not written into the documentation),-update))
 
 bench-quick: ## run all of bench in small, to see that it works (1 minute)
 	go test -run Supervisors -count=1 -parallel 6 -timeout 10m ./tests/bench -quick

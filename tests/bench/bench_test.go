@@ -24,7 +24,7 @@ var (
 	update = flag.Bool("update", false, "write the tables into docs/benchmarks.md, between their markers")
 	quick  = flag.Bool("quick", false, "measure everything in small, to see that it works; the figures mean nothing")
 	rounds = flag.Int("rounds", 3, "how often superd and the yardstick are measured, in turn")
-	others = flag.Int("rounds.peers", 1, "in how many of the rounds the peers take part: they take long")
+	others = flag.Int("rounds.peers", 1, "in how many of the rounds the peers take part: they take long; 0: they are not fetched")
 )
 
 func TestMain(m *testing.M) { harness.Main(m) }
@@ -145,22 +145,19 @@ func (b *bench) contests() (all []measurement) {
 		each(fmt.Sprintf("programs=%d", count), func(t testing.TB, c *contestant) { b.scale(t, c, b.size(count)) })
 	}
 	each("restart", b.restart)
-	each("output=1", func(t testing.TB, c *contestant) { b.raw(t, c, "one program", 1, 1<<30) })
-	each("output=50", func(t testing.TB, c *contestant) { b.raw(t, c, "50 programs", 50, 500<<20) })
 	each("latency", b.latency)
-	all = append(all, b.times()...)
 	each("recovery=1000", func(t testing.TB, c *contestant) { b.recovery(t, c, "recovery", b.size(1000)) })
 	return all
 }
 
-// alone returns the measurements made once: for all contestants at the same time, or for superd
-// only.
+// alone returns the measurements that have rounds of their own, are made of all contestants at the
+// same time, or of superd only.
 func (b *bench) alone() []measurement {
-	return []measurement{
+	return slices.Concat(b.outputs(), b.delays(), []measurement{
 		{"recovery=many", func(t testing.TB) { b.recovery(t, b.contestants[1], "recovery of many", b.size5000(many())) }},
 		{"idle=200", func(t testing.TB) { b.idle(t, b.size(200), b.time(20*time.Second)) }},
 		{"idle=1000", func(t testing.TB) { b.idle(t, b.size(1000), b.time(20*time.Second), b.time(time.Minute)) }},
-	}
+	})
 }
 
 // size5000 returns n, or in a quick run the size that stands for 5,000.
@@ -169,35 +166,4 @@ func (b *bench) size5000(n int) int {
 		return b.size(5000)
 	}
 	return n
-}
-
-// raw measures raw output.
-func (b *bench) raw(t testing.TB, c *contestant, measure string, programs int, bytes int64) {
-	if c.name == yardstickName {
-		b.bare(t, c.name, measure, programs, b.bytes(bytes))
-		if programs == 1 {
-			b.bare(t, "cat", measure, programs, b.bytes(bytes))
-		}
-		return
-	}
-	b.output(t, c, measure, programs, b.bytes(bytes))
-}
-
-// times returns measurements of output in which each line gets its time.
-func (b *bench) times() (all []measurement) {
-	size := b.bytes(256 << 20)
-	for _, format := range []string{"text", "json"} {
-		all = append(all, measurement{"times=" + format + "/superd", func(t testing.TB) {
-			c := superdContestant("superd "+format, "")
-			c.prepare = prepareSuperd(bigFiles + ", format = '" + format + "'")
-			b.output(t, c, "times", 1, size)
-		}})
-	}
-	if b.tools.peers == "" || b.round >= *others {
-		return all
-	}
-	for _, name := range []string{"s6-log", "svlogd", "multilog"} {
-		all = append(all, measurement{"times/" + name, func(t testing.TB) { b.logger(t, name, size/4) }})
-	}
-	return all
 }

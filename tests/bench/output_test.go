@@ -19,70 +19,84 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// output measures the way of output into rotated files: that many programs together print that many
-// bytes as fast as they can, in lines of 100 bytes, each of which is counted afterwards.
-func (b *bench) output(t testing.TB, c *contestant, measure string, programs int, bytes int64) {
+// still is how long log files do not grow any more when lines are missing.
+const still = 5 * time.Second
+
+// output measures a contestant whose programs print a row into its rotated files. Each line in them
+// is counted afterwards.
+func (b *bench) output(t testing.TB, c *contestant, row outputRow, round int) {
 	if c.slow {
-		bytes /= 8
+		row.bytes /= 8
 	}
-	each := bytes / int64(programs) / 100 * 100
 	var result string
 	var open func()
 	m, _, ok := b.begin(t, c, func(a *arena) []program {
 		result, open = a.path("result"), newGate(t, a.dir)
-		all := make([]program, programs)
+		all := make([]program, row.programs)
 		for i := range all {
-			all[i] = program{fmt.Sprintf("p%04d", i), []string{a.tools.output, "print", strconv.FormatInt(each, 10), result, a.path("gate")}}
+			all[i] = program{fmt.Sprintf("p%04d", i), row.command(b.tools, result, a.path("gate"))}
 		}
 		return all
 	})
 	if !ok {
-		b.not(c.name, measure, "not all run within %v", longest)
+		b.not(c.name, row.name, "not all run within %v", longest)
 		return
 	}
-	supervising := m.waitIdle()
+	supervising, _ := m.processes()
 	before := m.effort(supervising)
 	open()
-	took, ok := printed(t, result, programs)
+	took, ok := row.written(t, result, m.path(c.logs))
 	if !ok {
-		b.not(c.name, measure, "not within %v", longest)
+		b.not(c.name, row.name, "not within %v", longest)
 		return
 	}
-	want := each / 100 * int64(programs)
-	lines := int64(0)
-	// The last lines are under way
-	for end := time.Now().Add(longest); lines < want && time.Now().Before(end); {
-		pause(t, 200*time.Millisecond)
-		lines = countLines(t, m.path(c.logs), "supervise") // its FIFOs are not logs
+	b.moved(round, c.name, row, took, m.effort(supervising).cpu-before.cpu)
+	missing := row.lines() - countLines(t, m.path(c.logs))
+	b.addIn(round, c.name, row.name+" lines", float64(missing))
+	if missing != 0 && m.isSuperd() {
+		t.Errorf("%d of %d lines are not in the files", missing, row.lines())
 	}
-	pause(t, 100*time.Millisecond)
-	cpu := m.effort(supervising).cpu - before.cpu
-	b.moved(c.name, measure, each*int64(programs), took, cpu)
-	lines = countLines(t, m.path(c.logs), "supervise")
-	b.add(c.name, measure+" lines", float64(want-lines))
-	if lines != want && m.isSuperd() {
-		t.Errorf("%d of %d lines are in the files", lines, want)
-	}
-	m.lag(measure)
+	m.lag(row.name)
 	m.end()
 }
 
-// moved adds the speed of moved output, and the processor time of the process that moved it.
-func (b *bench) moved(name, measure string, bytes int64, took, cpu time.Duration) {
-	b.add(name, measure+" speed", float64(bytes)/took.Seconds())
-	b.add(name, measure+" cpu", cpu.Seconds()/(float64(bytes)/(1<<30)))
-	b.add(name, measure+" core", float64(bytes)/max(cpu, time.Millisecond).Seconds())
+// moved adds the speed of moved output, and the processor time of what moved it.
+func (b *bench) moved(round int, name string, row outputRow, took, cpu time.Duration) {
+	bytes := float64(row.lines() * lineSize)
+	b.addIn(round, name, row.name+" speed", bytes/took.Seconds())
+	b.addIn(round, name, row.name+" cpu", cpu.Seconds()/(bytes/(1<<30)))
 }
 
-// printed waits until programs have reported how long they have printed, in nanoseconds, and
-// returns the longest of the times. It queries no supervisor, since that would cost time.
-func printed(t testing.TB, result string, programs int) (longestTime time.Duration, ok bool) {
-	for end := time.Now().Add(longest); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if all := numbers(t, result); len(all) >= programs {
-			return time.Duration(slices.Max(all)), true
+// written waits until all lines that programs print are in the files below a directory, and returns
+// the time from the first one's begin. It queries no supervisor, since that would cost time.
+func (row outputRow) written(t testing.TB, result, logs string) (took time.Duration, ok bool) {
+	times, ok := printed(t, result, 2*row.programs)
+	if !ok {
+		return 0, false
+	}
+	size := int64(0)
+	for end := time.Now().Add(still); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		at, before := now(), size
+		size = totalSize(t, logs)
+		if length := lineLength(t, logs); length > 0 && size >= length*row.lines() {
+			return at - time.Duration(slices.Min(times)), true
+		}
+		if size != before {
+			end = time.Now().Add(still)
 		}
 	}
-	return 0, false
+	// Lines that are missing are reported as such
+	return time.Duration(slices.Max(times) - slices.Min(times)), true
+}
+
+// printed waits until programs have reported that many numbers, and returns them.
+func printed(t testing.TB, result string, count int) (all []float64, ok bool) {
+	for end := time.Now().Add(longest); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		if all := numbers(t, result); len(all) >= count {
+			return all, true
+		}
+	}
+	return nil, false
 }
 
 // numbers reads a file with a number a line; a missing file has none.
@@ -101,26 +115,64 @@ func numbers(t testing.TB, path string) (all []float64) {
 	return all
 }
 
-// countLines counts line ends in all regular files below a directory, except in directories with
-// this name.
-func countLines(t testing.TB, dir, except string) (lines int64) {
-	buffer := make([]byte, 1<<20)
+// eachLog calls do for each log file below a directory. The FIFOs of supervise and the scripts and
+// locks of services are none.
+func eachLog(t testing.TB, dir string, do func(path string, entry fs.DirEntry) error) {
+	t.Helper()
+	others := []string{"run", "config", "lock", "state"}
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err == nil && entry.IsDir() && entry.Name() == "supervise":
+			return fs.SkipDir
+		case err == nil && entry.Type().IsRegular() && !slices.Contains(others, entry.Name()):
+			err = do(path, entry)
+		}
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // rotated meanwhile
 		}
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && entry.Name() == except:
-			return fs.SkipDir
-		case !entry.Type().IsRegular() || entry.Name() == "run" || entry.Name() == "config" || entry.Name() == "lock" || entry.Name() == "state":
-			return nil
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func totalSize(t testing.TB, dir string) (size int64) {
+	eachLog(t, dir, func(_ string, entry fs.DirEntry) error {
+		info, err := entry.Info()
+		if err == nil {
+			size += info.Size()
 		}
+		return err
+	})
+	return size
+}
+
+// lineLength returns the length of the first line of some log file, 0 where there is none yet. All
+// lines are of the same length.
+func lineLength(t testing.TB, dir string) (length int64) {
+	eachLog(t, dir, func(path string, _ fs.DirEntry) error {
 		file, err := os.Open(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
+		if err != nil {
+			return err
 		}
+		defer file.Close()
+		begin := make([]byte, 1000)
+		n, _ := file.Read(begin)
+		length = int64(bytes.IndexByte(begin[:n], '\n') + 1)
+		if length > 0 {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return length
+}
+
+// countLines counts line ends in the log files below a directory.
+func countLines(t testing.TB, dir string) (lines int64) {
+	buffer := make([]byte, 1<<20)
+	eachLog(t, dir, func(path string, _ fs.DirEntry) error {
+		file, err := os.Open(path)
 		if err != nil {
 			return err
 		}
@@ -136,40 +188,30 @@ func countLines(t testing.TB, dir, except string) (lines int64) {
 			}
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return lines
 }
 
 // bare lets programs print into pipes, each of which a bare splice(2) loop, or cat, empties into a
 // file.
-func (b *bench) bare(t testing.TB, how, measure string, programs int, bytes int64) {
+func (b *bench) bare(t testing.TB, how string, row outputRow, round int) {
 	dir := t.TempDir()
-	result := filepath.Join(dir, "result")
+	result, logs := filepath.Join(dir, "result"), filepath.Join(dir, "log")
 	open := newGate(t, dir)
-	each := bytes / int64(programs) / 100 * 100
+	var took time.Duration
+	ended := make(chan struct{})
 	var all sync.WaitGroup
-	used := make([]time.Duration, programs)
-	for i := range programs {
-		file := filepath.Join(dir, fmt.Sprint("out", i))
-		mover := exec.Command(b.tools.output, "splice", file)
-		if how == "cat" {
-			mover = exec.Command("cat")
-			out, err := os.Create(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer out.Close()
-			mover.Stdout = out
-		}
+	used := make([]time.Duration, row.programs)
+	for i := range row.programs {
+		command := row.command(b.tools, result, filepath.Join(dir, "gate"))
+		mover := b.mover(t, how, filepath.Join(logs, fmt.Sprint("out", i)))
 		all.Go(func() {
-			used[i] = pipe(t, exec.Command(b.tools.output, "print", fmt.Sprint(each), result, filepath.Join(dir, "gate")), mover, func() { printed(t, result, programs) })
+			used[i] = pipe(t, exec.Command(command[0], command[1:]...), mover, func() { <-ended })
 		})
 	}
 	open()
+	took, ok := row.written(t, result, logs)
+	close(ended)
 	all.Wait()
-	took, ok := printed(t, result, programs)
 	if !ok {
 		t.Fatal("some program tells no time")
 	}
@@ -177,7 +219,27 @@ func (b *bench) bare(t testing.TB, how, measure string, programs int, bytes int6
 	for _, u := range used {
 		cpu += u
 	}
-	b.moved(how, measure, each*int64(programs), took, cpu)
+	b.moved(round, how, row, took, cpu)
+	b.addIn(round, how, row.name+" lines", float64(row.lines()-countLines(t, logs)))
+}
+
+// mover returns the command that moves its standard input into a file.
+func (b *bench) mover(t testing.TB, how, file string) *exec.Cmd {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if how == spliceName {
+		return exec.Command(b.tools.output, "splice", file)
+	}
+	out, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { out.Close() })
+	cat := exec.Command("cat")
+	cat.Stdout = out
+	return cat
 }
 
 // pipe runs a program that prints and one that reads its output, ends the former when the wait is
@@ -231,7 +293,8 @@ func newGate(t testing.TB, dir string) (open func()) {
 }
 
 // logger lets one of the peers' loggers alone write lines with their times.
-func (b *bench) logger(t testing.TB, name string, bytes int64) {
+func (b *bench) logger(t testing.TB, name string, row outputRow, round int) {
+	row.bytes /= 8
 	dir := t.TempDir()
 	logs := filepath.Join(dir, "log")
 	if err := os.Mkdir(logs, 0o755); err != nil {
@@ -250,9 +313,13 @@ func (b *bench) logger(t testing.TB, name string, bytes int64) {
 	result := filepath.Join(dir, "result")
 	to := exec.Command(b.tools.bin(name), command...)
 	to.Env = append(os.Environ(), "LD_LIBRARY_PATH="+b.tools.libraries())
-	cpu := pipe(t, exec.Command(b.tools.output, "print", fmt.Sprint(bytes), result), to, func() { printed(t, result, 1) })
-	if took, ok := printed(t, result, 1); ok && cpu > 0 {
-		b.moved(name, "times", bytes, took, cpu)
+	from := row.command(b.tools, result)
+	var took time.Duration
+	var ok bool
+	cpu := pipe(t, exec.Command(from[0], from[1:]...), to, func() { took, ok = row.written(t, result, logs) })
+	if ok && cpu > 0 {
+		b.moved(round, name+", with times", row, took, cpu)
+		b.addIn(round, name+", with times", row.name+" lines", float64(row.lines()-countLines(t, logs)))
 	}
 }
 

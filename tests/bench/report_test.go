@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,16 +26,14 @@ func (b *bench) report(took time.Duration) string {
 		command = "make bench-quick"
 	}
 	fmt.Fprintf(&w, "Measured by `%s` in %v: %s; %s, files on %s; gcc %s. %d rounds, %d of them with the peers.\n\n", command, took.Round(time.Second), table.Machine(), memory(), fileSystem(os.TempDir()), gcc(), *rounds, min(*rounds, *others))
-	if b.tools.missing != "" {
+	if b.tools.missing != "" && *others > 0 {
 		fmt.Fprintf(&w, "The peers are missing: %s.\n\n", b.tools.missing)
 	}
 	b.targets(&w)
 
-	var rows [][]string
-	for _, c := range b.contestants {
-		rows = append(rows, []string{c.name, c.about, c.delays})
+	if !isPart() {
+		b.contestantsTable(&w)
 	}
-	w.WriteString("\n### Contestants\n\n" + table.Markdown([]string{"", "what it is", "delays of its own"}, rows))
 
 	size := func(n int) string { return thousands(b.size(n)) }
 	per := func(what string, show unit, counts ...int) (all []column) {
@@ -58,16 +57,7 @@ func (b *bench) report(took time.Duration) string {
 	} else if why := b.why[key("superd", "epoll returns")]; why != "" {
 		fmt.Fprintf(&w, "\nReturns of `epoll_wait`: %s.\n", why)
 	}
-	b.section(&w, "Output", fmt.Sprintf("Programs print lines of 100 bytes as fast as they can. Files are rotated at 100 MB (multilog: 16 MB) and "+
-		"all kept, and every line is counted. One prints %d MiB, 50 print %d MiB together; an eighth of that for "+
-		"runit, s6 and daemontools. CPU is in seconds for a GiB, of supervisor and writer. The yardstick splices into one file for each program.",
-		b.bytes(1<<30)>>20, b.bytes(500<<20)>>20),
-		[]column{{"one program", "one program speed", speed}, {"CPU", "one program cpu", perGiB}, {"lines missing", "one program lines", number},
-			{"50 programs", "50 programs speed", speed}, {"CPU", "50 programs cpu", perGiB}, {"lines missing", "50 programs lines", number}})
-	if f, ok := b.figure("cat", "one program cpu"); ok {
-		fmt.Fprintf(&w, "\ncat, which rotates nothing, takes %s CPU seconds for a GiB of one program.\n", perGiB(f.median))
-	}
-	b.timesTable(&w)
+	b.outputTables(&w)
 	b.section(&w, "Latency of a line", "From a write until the line is in the file.", []column{{"median", "latency", seconds}, {"99th percentile", "latency p99", seconds}})
 	b.section(&w, "Stop", "From the request until all programs and the first process of the supervisor are gone.", per("stop", seconds, 10, 100, 1000, 5000))
 	b.section(&w, "Status", "The whole command that shows all programs, with its output to /dev/null. The last two columns are the "+
@@ -76,6 +66,17 @@ func (b *bench) report(took time.Duration) string {
 	b.recoveryTable(&w)
 	b.lags(&w)
 	return table.Wrap(w.String())
+}
+
+// isPart reports whether only a part is measured (make bench ONLY=part).
+func isPart() bool { return strings.Contains(flag.Lookup("test.bench").Value.String(), "/") }
+
+func (b *bench) contestantsTable(w *strings.Builder) {
+	var rows [][]string
+	for _, c := range b.contestants {
+		rows = append(rows, []string{c.name, c.about, c.delays})
+	}
+	w.WriteString("\n### Contestants\n\n" + table.Markdown([]string{"", "what it is", "delays of its own"}, rows))
 }
 
 // section writes a table of all contestants, if any of it was measured.
@@ -163,20 +164,6 @@ func (b *bench) growth(w *strings.Builder) {
 		fmt.Sprintf("%s to %s", thousands(b.size(1000)), thousands(b.size(5000)))}, rows))
 }
 
-func (b *bench) timesTable(w *strings.Builder) {
-	var rows [][]string
-	for _, name := range []string{"superd text", "superd json", "s6-log", "svlogd", "multilog"} {
-		if _, ok := b.figure(name, "times speed"); !ok {
-			continue
-		}
-		rows = append(rows, []string{name, b.cell(name, "times core", speed), b.cell(name, "times speed", speed), b.cell(name, "times cpu", perGiB)})
-	}
-	if rows == nil {
-		return
-	}
-	w.WriteString("\n" + table.Markdown([]string{"lines with their times", "for a second of CPU", "speed", "CPU seconds for a GiB"}, rows))
-}
-
 func (b *bench) recoveryTable(w *strings.Builder) {
 	row := func(c, name, measure string) []string {
 		row := []string{name, b.cell(c, measure, seconds)}
@@ -190,6 +177,9 @@ func (b *bench) recoveryTable(w *strings.Builder) {
 		rows = append(rows, row(c.name, c.name, "recovery"))
 	}
 	rows = append(rows, row("superd", fmt.Sprintf("superd, %s programs", thousands(b.size5000(many()))), "recovery of many"))
+	if isPart() && !slices.ContainsFunc(rows, func(row []string) bool { return row[2] != "–" }) {
+		return
+	}
 	fmt.Fprintf(w, "\n### Recovery\n\nThe supervisor of %s programs (of peers: the first process) gets SIGKILL, and is started again "+
 		"if nothing else does so. The time ends when its `status` shows all programs, with the same pids. "+
 		"%d of the programs print a line each millisecond.\n\n%s",
@@ -198,22 +188,27 @@ func (b *bench) recoveryTable(w *strings.Builder) {
 
 func (b *bench) lags(w *strings.Builder) {
 	var rows [][]string
-	add := func(what, measure string) {
-		if f, ok := b.figure("superd", "lag "+measure); ok {
+	of := func(name, what, measure string) {
+		if f, ok := b.figure(name, "lag "+measure); ok {
 			rows = append(rows, []string{what, seconds(f.median), seconds(f.most)})
 		}
 	}
+	add := func(what, measure string) { of("superd", what, measure) }
 	for _, n := range []int{10, 100, 1000, 5000} {
 		add(fmt.Sprintf("start of %s", thousands(b.size(n))), fmt.Sprintf("start %d", b.size(n)))
 	}
 	add(fmt.Sprintf("start of %s, status, %s and %s killed at once", thousands(b.size(1000)), thousands(b.size(500)), thousands(b.size(1000))), "storm")
 	add(fmt.Sprintf("start of %s, crashes one by one", thousands(b.size(200))), "restart")
-	add("start of one, its output", "one program")
-	add("start of 50, their output", "50 programs")
+	for _, row := range b.outputRows() {
+		of("superd raw", "output, "+row.title, row.name)
+	}
 	add("latency of a line", "latency")
 	add(fmt.Sprintf("start of %s, quiet for %v", thousands(b.size(1000)), b.time(time.Minute)), fmt.Sprintf("idle %d %v", b.size(1000), b.time(time.Minute)))
 	add(fmt.Sprintf("recovery of %s", thousands(b.size(1000))), "recovery")
 	add(fmt.Sprintf("recovery of %s", thousands(b.size5000(many()))), "recovery of many")
+	if rows == nil {
+		return
+	}
 	w.WriteString("\n### Lag of superd's loop\n\nThe longest delay of a callback since the start of superd.\n\n" + table.Markdown([]string{"during", "median of the rounds", "greatest"}, rows))
 }
 

@@ -24,14 +24,17 @@ func newResults() *results {
 
 func key(c, measure string) string { return c + "\x00" + measure }
 
-func (r *results) add(c, measure string, value float64) {
+func (r *results) add(c, measure string, value float64) { r.addIn(r.round, c, measure, value) }
+
+// addIn adds the value of a round.
+func (r *results) addIn(round int, c, measure string, value float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k := key(c, measure)
 	if r.values[k] == nil {
 		r.values[k] = map[int]float64{}
 	}
-	r.values[k][r.round] = value
+	r.values[k][round] = value
 }
 
 func (r *results) addTime(c, measure string, d time.Duration) { r.add(c, measure, d.Seconds()) }
@@ -125,9 +128,8 @@ func speed(v float64) string {
 	return fmt.Sprintf("%.2f GB/s", v/1e9)
 }
 
-// cell returns a figure as text: the median, the least and the greatest in brackets, and the ratio
-// to the yardstick.
-func (r *results) cell(c, measure string, show unit) string {
+// spread returns a figure as text: the median, with the least and the greatest in brackets.
+func (r *results) spread(c, measure string, show unit) string {
 	f, ok := r.figure(c, measure)
 	if !ok {
 		if why := r.why[key(c, measure)]; why != "" {
@@ -139,6 +141,12 @@ func (r *results) cell(c, measure string, show unit) string {
 	if f.rounds > 1 && show(f.least) != show(f.most) {
 		text += fmt.Sprintf(" (%s to %s)", strings.TrimSuffix(show(f.least), suffix(show(f.most))), show(f.most))
 	}
+	return text
+}
+
+// cell returns a figure as text, and its ratio to the yardstick.
+func (r *results) cell(c, measure string, show unit) string {
+	text := r.spread(c, measure, show)
 	if ratio, ok := r.ratio(c, yardstickName, measure); ok && c != yardstickName {
 		text += fmt.Sprintf("; %.2f", ratio)
 	}

@@ -33,6 +33,9 @@ func newTools(t testing.TB) *tools {
 	if k.superd, err = exec.LookPath("superd"); err != nil {
 		t.Fatal(err)
 	}
+	if *others == 0 {
+		return k
+	}
 	peers := filepath.Join(dir, "peers")
 	out, err := exec.Command("./fetch-peers.sh", peers).Output()
 	if err != nil {
