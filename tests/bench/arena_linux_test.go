@@ -2,12 +2,14 @@ package bench
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -66,6 +68,10 @@ func newArena(t testing.TB, tools *tools, c *contestant) *arena {
 		t.Fatal(err)
 	}
 	if a.fifo, err = unix.Open(a.path("fifo"), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err != nil {
+		t.Fatal(err)
+	}
+	// Room for all reports
+	if _, err := unix.FcntlInt(uintptr(a.fifo), unix.F_SETPIPE_SZ, 1<<20); err != nil {
 		t.Fatal(err)
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
@@ -264,9 +270,22 @@ func now() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// executed waits until that many programs have reported their exec, and returns the time at which
-// that was seen. No process wakes for a report: the bytes in the FIFO are counted, every 0.2 ms for
-// few programs and every millisecond for many.
+// processTime returns the processor time of a process; 0 when it has ended.
+func processTime(pid int) time.Duration {
+	const clock = 2 // CPUCLOCK_SCHED: see clock_getcpuclockid(3)
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|clock), &t); err != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
+
+// reportSize is the length of a report in the FIFO: the time at which a program began.
+const reportSize = 8
+
+// executed waits until that many programs have reported that they run, and returns when the last
+// one began. No process wakes for a report: the bytes in the FIFO are counted, every 0.2 ms for few
+// programs and every millisecond for many.
 func (a *arena) executed(count int) (at time.Duration, ok bool) {
 	pause := 200 * time.Microsecond
 	if count >= 1000 {
@@ -274,31 +293,37 @@ func (a *arena) executed(count int) (at time.Duration, ok bool) {
 	}
 	for end := now() + longest; now() < end; time.Sleep(pause) {
 		if a.reported() >= count {
-			return now(), true
+			return a.takeReports(), true
 		}
 	}
 	return 0, false
 }
 
-// reported returns the number of programs that have reported their exec since the last forget.
+// reported returns the number of reports in the FIFO.
 func (a *arena) reported() int {
 	n, err := unix.IoctlGetInt(a.fifo, unix.TIOCINQ)
 	if err != nil {
 		a.Fatal(err)
 	}
-	return n
+	return n / reportSize
 }
 
-func (a *arena) forget() {
-	buffer := make([]byte, 1<<16)
+// takeReports takes the reports out of the FIFO and returns the latest of their times.
+func (a *arena) takeReports() (last time.Duration) {
+	buffer := make([]byte, 1<<12*reportSize)
 	for a.reported() > 0 {
-		if _, err := unix.Read(a.fifo, buffer); err != nil {
+		n, err := unix.Read(a.fifo, buffer)
+		if err != nil {
 			a.Fatal(err)
 		}
+		for report := range slices.Chunk(buffer[:n], reportSize) {
+			last = max(last, time.Duration(binary.NativeEndian.Uint64(report)))
+		}
 	}
+	return last
 }
 
-// replaced kills a program and returns the time until another was executed.
+// replaced kills a program and returns the time until the next one began.
 func (a *arena) replaced(pid int) (took time.Duration, ok bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -309,13 +334,11 @@ func (a *arena) replaced(pid int) (took time.Duration, ok bool) {
 	for cgroups := longest; cgroups > 0; cgroups = longest - (now() - begin) {
 		poll := []unix.PollFd{{Fd: int32(a.fifo), Events: unix.POLLIN}}
 		n, err := unix.Poll(poll, int(cgroups.Milliseconds()))
-		took = now() - begin
 		if err == unix.EINTR {
 			continue
 		}
 		if n > 0 && poll[0].Revents&unix.POLLIN != 0 {
-			a.forget()
-			return took, true
+			return a.takeReports() - begin, true
 		}
 	}
 	return 0, false

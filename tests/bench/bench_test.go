@@ -144,6 +144,8 @@ func (b *bench) contests() (all []measurement) {
 	for _, count := range []int{10, 100, 1000, 5000} {
 		each(fmt.Sprintf("programs=%d", count), func(t testing.TB, c *contestant) { b.scale(t, c, b.size(count)) })
 	}
+	shown := measurement{"shown=1000", func(t testing.TB) { b.shown(t, b.size(1000)) }}
+	all = append(all, shown)
 	each("restart", b.restart)
 	each("latency", b.latency)
 	each("recovery=1000", func(t testing.TB, c *contestant) { b.recovery(t, c, "recovery", b.size(1000)) })

@@ -143,7 +143,7 @@ func (b *bench) delayTable(w *strings.Builder) {
 	if rows == nil {
 		return
 	}
-	fmt.Fprintf(w, "\n%d programs print a line about each 20 ms: the delay from the write until the line is in the file, without and "+
+	fmt.Fprintf(w, "\n### Delay of lines\n\n%d programs print a line about each 20 ms: the delay from the write until the line is in the file, without and "+
 		"with a program beside them that floods with 100 bytes a write.\n\n%s",
 		quietPrograms, table.Markdown([]string{"", "median", "99th percentile", "median beside a flood", "99th percentile"}, rows))
 }

@@ -57,7 +57,8 @@ func (a *arena) pss(pids []int) (sum float64) {
 	return sum
 }
 
-// An effort is the resources that processes have used so far, in all threads.
+// An effort is the resources that processes have used so far. The processor time is that of all
+// threads, also of those that have ended.
 type effort struct {
 	cpu      time.Duration
 	switches int
@@ -65,19 +66,14 @@ type effort struct {
 
 func (a *arena) effort(pids []int) (sum effort) {
 	a.Helper()
-	seen := false
 	for _, pid := range pids {
+		sum.cpu += processTime(pid)
 		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
 		for _, task := range tasks {
-			stat, err := os.ReadFile(task + "/schedstat")
-			status, err2 := os.ReadFile(task + "/status")
-			if err != nil || err2 != nil {
+			status, err := os.ReadFile(task + "/status")
+			if err != nil {
 				continue // it has ended
 			}
-			var ns int64
-			fmt.Sscan(string(stat), &ns)
-			sum.cpu += time.Duration(ns)
-			seen = true
 			for line := range strings.Lines(string(status)) {
 				if key, value, _ := strings.Cut(line, ":"); strings.HasSuffix(key, "voluntary_ctxt_switches") {
 					n, err := strconv.Atoi(strings.TrimSpace(value))
@@ -89,7 +85,7 @@ func (a *arena) effort(pids []int) (sum effort) {
 			}
 		}
 	}
-	if !seen {
+	if sum.cpu == 0 {
 		a.Fatal("no processor time of the processes that supervise can be read")
 	}
 	return sum

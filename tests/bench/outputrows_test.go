@@ -133,15 +133,13 @@ func (b *bench) outputTables(w *strings.Builder) {
 		fmt.Fprintf(&text, "\n%s, %d MiB in all, files of %s:\n\n%s", row.title, row.bytes>>20, row.maxSize,
 			table.Markdown([]string{"", "speed", "of the splice loop", "of cat", "CPU s a GiB", "lines missing"}, rows))
 	}
-	if text.Len() == 0 {
-		return
+	if text.Len() > 0 {
+		fmt.Fprintf(w, "\n### Output\n\nPrograms print lines of 100 bytes as fast as they can, into rotated files that are all kept, "+
+			"and each line is counted. The time ends when the last one is in its file. CPU is that of all threads of supervisor "+
+			"and writer until then. A splice loop, or cat, empties the pipe of each program into one file. The median of %d "+
+			"rounds, with the least and the greatest; ratios are medians of those within the rounds. Runit, s6, daemontools and "+
+			"the loggers alone move an eighth of the bytes; files of multilog have 16 MB.\n%s", b.turns(), text.String())
 	}
-	fmt.Fprintf(w, "\n### Output\n\nPrograms print lines of 100 bytes as fast as they can, into rotated files that are all kept, and each "+
-		"line is counted. The time ends when the last one is in its file. CPU is that of all threads of supervisor and writer "+
-		"until then. A splice loop, or cat, empties the pipe of each program into one file. The median of %d rounds, with "+
-		"the least and the greatest; ratios are medians of those within the rounds. Runit, s6, daemontools and the "+
-		"loggers alone move an eighth of the bytes; files of multilog have 16 MB.\n%s", b.turns(), text.String())
-	b.delayTable(w)
 }
 
 // share returns the ratio of a figure to that of another contestant, as text.

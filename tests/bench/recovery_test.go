@@ -60,7 +60,7 @@ func (b *bench) recovery(t testing.TB, c *contestant, measure string, count int)
 			victim = m.supervisor(keeper)
 		}
 	}
-	m.forget()
+	m.takeReports()
 	begin := now()
 	if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
 		t.Fatalf("kill the supervisor: %v", err)

@@ -48,7 +48,8 @@ func (b *bench) report(took time.Duration) string {
 		[]column{{"median", "restart", seconds}, {"99th percentile", "restart p99", seconds},
 			{size(500) + " at once", fmt.Sprintf("killed %d", b.size(500)), seconds}, {size(1000) + " at once", fmt.Sprintf("killed %d", b.size(1000)), seconds}})
 	b.answersTable(&w)
-	b.section(&w, "Memory", "Proportional set size of all supervising processes, including loggers, when they are idle after the start.", per("memory", mebibytes, 10, 100, 1000, 5000))
+	b.section(&w, "Memory", "Proportional set size of all supervising processes, including loggers, when they are idle after the start. In the last column superd shows the lines of its programs, which print nothing, in a pipe.",
+		append(per("memory", mebibytes, 10, 100, 1000, 5000), column{size(1000) + ", lines shown", fmt.Sprintf("memory shown %d", b.size(1000)), mebibytes}))
 	b.growth(&w)
 	b.section(&w, "Quiet programs", "What supervising processes use while nothing happens: processor time and context switches of all "+
 		"threads, by number of programs and time.", b.idleColumns())
@@ -58,11 +59,12 @@ func (b *bench) report(took time.Duration) string {
 		fmt.Fprintf(&w, "\nReturns of `epoll_wait`: %s.\n", why)
 	}
 	b.outputTables(&w)
+	b.delayTable(&w)
 	b.section(&w, "Latency of a line", "From a write until the line is in the file.", []column{{"median", "latency", seconds}, {"99th percentile", "latency p99", seconds}})
 	b.section(&w, "Stop", "From the request until all programs and the first process of the supervisor are gone.", per("stop", seconds, 10, 100, 1000, 5000))
-	b.section(&w, "Status", "The whole command that shows all programs, with its output to /dev/null. The last two columns are the "+
+	b.section(&w, "Status", "The whole command that shows all programs, with its output to /dev/null. The last three columns are the "+
 		"full status: processor time, memory and the last line of each, where the supervisor has them.",
-		append(per("brief", seconds, 10, 1000), per("full status", seconds, 10, 1000)...))
+		append(per("brief", seconds, 10, 1000, 5000), per("full status", seconds, 10, 1000, 5000)...))
 	b.recoveryTable(&w)
 	b.lags(&w)
 	return table.Wrap(w.String())

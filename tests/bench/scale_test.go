@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 	"fmt"
+	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -12,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"superd/control"
 )
@@ -84,7 +88,7 @@ func (b *bench) scale(t testing.TB, c *contestant, count int) {
 	b.addTime(c.name, name("start"), took)
 	b.add(c.name, name("memory"), m.pss(m.waitIdle()))
 	m.lag(name("start"))
-	if count == b.size(10) || count == b.size(1000) {
+	if count != b.size(100) {
 		m.status(count)
 	}
 	if count == b.size(1000) {
@@ -102,6 +106,33 @@ func (b *bench) scale(t testing.TB, c *contestant, count int) {
 	}
 }
 
+// shown measures superd's memory while it shows the lines of that many programs in a pipe.
+func (b *bench) shown(t testing.TB, count int) {
+	measure := fmt.Sprintf("memory shown %d", count)
+	c := superdContestant("superd", "")
+	plain := prepareSuperd(bigFiles, "--output", "always")
+	c.prepare = func(a *arena, programs []program) []string {
+		path := a.path("shown")
+		if err := unix.Mkfifo(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		reader, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { reader.Close() })
+		go io.Copy(io.Discard, reader)
+		return append([]string{"/bin/sh", "-c", `exec "$@" > ` + path, "sh"}, plain(a, programs)...)
+	}
+	m, _, ok := b.begin(t, c, func(a *arena) []program { return children(a, count) })
+	if !ok {
+		b.not(c.name, measure, "not all run within %v", longest)
+		return
+	}
+	b.add(c.name, measure, m.pss(m.waitIdle()))
+	m.end()
+}
+
 // storm kills that many programs at once and measures until each is replaced.
 func (m *match) storm(count int) {
 	measure := fmt.Sprintf("killed %d", count)
@@ -116,7 +147,7 @@ func (m *match) killed(count int) (took time.Duration, ok bool) {
 	m.Helper()
 	pause(m, minUptime)
 	_, programs := m.processes()
-	m.forget()
+	m.takeReports()
 	begin := now()
 	for _, pid := range programs[:min(count, len(programs))] {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -194,7 +225,7 @@ func (b *bench) restart(t testing.TB, c *contestant) {
 	}
 	m.waitIdle()
 	pause(m, minUptime)
-	m.forget()
+	m.takeReports()
 	crashes := count
 	if c.crashes > 0 {
 		crashes = min(count, b.repeats(c.crashes))

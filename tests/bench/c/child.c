@@ -1,5 +1,6 @@
-// A program to be supervised that costs next to nothing. It tells on the FIFO that BENCH_FIFO names that it was executed, and keeps that open:
-// so whoever reads there learns how many were executed, and sees the end of the FIFO when the last of them is gone.
+// A program to be supervised that costs next to nothing. It writes into the FIFO that BENCH_FIFO names
+// when it began, and keeps that open: so whoever reads there learns how many were executed and when,
+// and sees the end of the FIFO when the last of them is gone.
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,9 +33,12 @@ static int lines(void) {
 }
 
 int main(int argc, char **argv) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	long long begin = t.tv_sec * 1000000000LL + t.tv_nsec;
 	const char *path = getenv("BENCH_FIFO");
 	int fd = path ? open(path, O_WRONLY) : -1;
-	if (fd < 0 || write(fd, "x", 1) != 1)
+	if (fd < 0 || write(fd, &begin, sizeof begin) != sizeof begin)
 		return 1;
 	if (argc > 1 && !strcmp(argv[1], "lines")) // s6-supervise adds arguments of its own
 		return lines();

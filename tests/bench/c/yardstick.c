@@ -1,5 +1,6 @@
-// The least that supervises: posix_spawn, a pidfd each, epoll. It starts programs with their output in a pipe each, starts those anew that
-// end, tells who runs, and ends them all on SIGTERM. It has no names, no configuration, no record, no back-off, and looks at no output.
+// The least that supervises: posix_spawn, a pidfd each, epoll. It starts programs, restarts those that
+// end, lists them, and ends them all on SIGTERM. It has no names, no configuration, no record and no
+// backoff, and does nothing about their output.
 //
 //	yardstick run SOCKET N COMMAND...
 //	yardstick status SOCKET
@@ -26,7 +27,7 @@ extern char **environ;
 
 struct program {
 	pid_t pid;
-	int pidfd, output;
+	int pidfd;
 };
 
 static void fail(const char *what) {
@@ -41,26 +42,9 @@ static void watch(int epoll, int fd, unsigned tag) {
 }
 
 static void spawn(struct program *p, char **command, posix_spawnattr_t *attr) {
-	posix_spawn_file_actions_t actions;
-	int pipes[2];
-	if (p->output < 0) {
-		if (pipe2(pipes, O_CLOEXEC))
-			fail("pipe");
-		p->output = pipes[0];
-	} else {
-		char path[40];
-		snprintf(path, sizeof path, "/proc/self/fd/%d", p->output);
-		if ((pipes[1] = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK)) < 0)
-			fail(path);
-	}
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, pipes[1], 1);
-	posix_spawn_file_actions_adddup2(&actions, pipes[1], 2);
-	errno = posix_spawn(&p->pid, command[0], &actions, attr, command, environ);
+	errno = posix_spawn(&p->pid, command[0], NULL, attr, command, environ);
 	if (errno)
 		fail(command[0]);
-	posix_spawn_file_actions_destroy(&actions);
-	close(pipes[1]);
 	if ((p->pidfd = syscall(SYS_pidfd_open, p->pid, 0)) < 0)
 		fail("pidfd_open");
 }
@@ -107,7 +91,6 @@ static int run(const char *path, unsigned count, char **command) {
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
 	struct program *programs = calloc(count, sizeof *programs);
 	for (unsigned i = 0; i < count; i++) {
-		programs[i].output = -1;
 		spawn(&programs[i], command, &attr);
 		watch(epoll, programs[i].pidfd, i);
 	}
