@@ -48,6 +48,7 @@ type history struct {
 	// Runs that have spawned a process, or whose spawn is delayed by a hung worker
 	spawnedRuns map[string]bool
 	adopting    bool
+	adopted     *config.Config // configuration of the predecessor, which a start may replace
 
 	models      map[string]*model  // by instance
 	observed    []observedInstance // in the order of the instances

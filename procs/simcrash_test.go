@@ -154,17 +154,23 @@ func (h *history) crash() {
 		}
 	}
 	h.checkScales(reload)
-	inForce := inspect(h.sup).config()
+	h.adopted = inspect(h.sup).config()
 	h.sup.Start(func() { h.ended = true })
-	h.adopting = false
-	if inspect(h.sup).config() != inForce {
-		h.reloadedAt = h.v.Now()
+	if h.activatedAnother() {
+		h.reloadedAt, reload = h.v.Now(), true
 	}
-	if reload || inspect(h.sup).config() != inForce {
+	h.adopting = false
+	if reload {
 		h.setScales(inspect(h.sup).scales())
 	}
-	h.resyncModels(before, pending, reload || shuttingDown || inspect(h.sup).config() != inForce)
+	h.resyncModels(before, pending, reload || shuttingDown)
 	h.check()
+}
+
+// activatedAnother reports whether the start of superd has activated another configuration than
+// that of its predecessor. It may have ended an operator's scale.
+func (h *history) activatedAnother() bool {
+	return h.adopting && inspect(h.sup).config() != h.adopted
 }
 
 // runWithoutSuperd runs the history for d without a superd.

@@ -264,6 +264,9 @@ func (h *history) checkStart(run string, name string) {
 		return
 	}
 	h.spawnedRuns[run] = true
+	if h.activatedAnother() {
+		h.setScales(inspect(h.sup).scales())
+	}
 	requires, after := h.dependencies(in)
 	if slices.ContainsFunc(requires, notAllUp) {
 		h.fail("%s is started before its requirements are ready", name)
