@@ -65,6 +65,7 @@ func TestSimulationSeeds(t *testing.T) {
 		{45353739281563998, observer, "a removal that is queued again moves behind the answer to a command"},
 		{5073081, observer, "as 5037451, of a replica that the unnumbered instance replaces"},
 		{1795669112856912, observer, "a start that completes a reload ends a scale"},
+		{1795669112436787, superd, "a start counts as one by a later configuration: TestMergedDefinition in snapshot"},
 	}
 	// With log files: a program kept a file that another one waited for, and replacements kept a
 	// desired state that the reload had changed

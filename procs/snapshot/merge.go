@@ -44,9 +44,10 @@ func (s *Snapshot) Merge(name string, current *config.Config) Merged {
 		m.outdate() // it was started after a reload that the journal does not have
 	}
 	m.Program = cmp.Or(m.Definition, s.Definition(m.Config, name), current.Program(program))
-	if m.Start != nil && m.Run.Definition == nil && start.Config != m.Config && startConfig != nil {
+	// If the instance's record is newer than the start, it has the definition of the run
+	if m.Start != nil && m.Run.Definition == nil && start.Config > m.Config && startConfig != nil {
 		if p := startConfig.Program(program); p != nil && p != m.Program {
-			m.Run.Definition = WithoutMistakes(p) // the run is newer than the instance's record
+			m.Run.Definition = WithoutMistakes(p)
 		}
 	}
 	return m

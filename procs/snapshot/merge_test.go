@@ -169,6 +169,7 @@ func TestMergedDefinition(t *testing.T) {
 		{"a start alone, no configuration", both, nil, &Start{Run: "a", Config: 3, Number: 1}, oldWeb, nil, true, oldWeb},
 		{"a start by the next configuration", both, stopped(1, nil), &Start{Run: "a", Config: 2, Number: 1}, oldWeb, nextWeb, false, nil},
 		{"a start by the one that is left", map[uint64]*config.Config{2: next}, stopped(1, nil), &Start{Run: "a", Config: 2, Number: 1}, nextWeb, nil, false, nil},
+		{"a start before the record", both, stopped(2, own), &Start{Run: "a", Config: 1, Number: 1}, own, nil, false, nil},
 		{"a start by one that is lost", both, stopped(1, nil), &Start{Run: "a", Config: 3, Number: 1}, oldWeb, nil, true, nil},
 	}
 	for _, tt := range tests {
