@@ -27,6 +27,8 @@ type replicas struct {
 	shutdown      *shutdown
 	exitPolicy    *exitPolicy
 	scales        map[string]snapshot.Scale // replica counts set by an operator, by program
+	// Reports whether a new instance must not start yet; nil except in a recovery
+	refuses func(*instance.Instance) bool
 }
 
 // count returns how many instances the program has by scale or configuration, and whether they are
@@ -146,6 +148,7 @@ func (r *replicas) create(name string, program *config.Program, desired *fsm.Tar
 // startNew sets the first desired state of an instance. desired is as for createMissing.
 func (r *replicas) startNew(in *instance.Instance, desired *fsm.Target) {
 	switch {
+	case r.refuses != nil && r.refuses(in):
 	case desired == nil, len(in.Program.Invalid) > 0:
 		r.autostart(in)
 	case desired.Up:

@@ -125,8 +125,9 @@ func (c *recovery) resumeRetirement(in *instance.Instance) {
 	}
 }
 
-// startMissing creates the configured instances that do not exist yet, and activates the
-// configuration with which this superd was started.
+// startMissing activates the configuration with which this superd was started, and creates the
+// configured instances that do not exist yet. It creates them last: the newest configuration may
+// not have them, or define them otherwise.
 func (c *recovery) startMissing() {
 	r := c.options.Predecessor.Snapshot
 	if r == nil {
@@ -135,16 +136,9 @@ func (c *recovery) startMissing() {
 		}
 		return
 	}
-	for _, program := range c.config.active.Programs {
-		for _, name := range c.replicas.names(program) {
-			switch in := c.registry.byName[name]; {
-			case in != nil:
-			case !r.Incomplete || c.options.Predecessor.CleanEnd && !program.KillMode.KillsTree():
-				c.replicas.create(name, program, c.replicas.desiredFor(program.Name))
-			default:
-				c.createUnlessQuarantined(name, program)
-			}
-		}
+	if r.Incomplete {
+		c.replicas.refuses = c.quarantined
+		defer func() { c.replicas.refuses = nil }()
 	}
 	c.undoShutdown()
 	// The predecessor was activating it
@@ -153,6 +147,9 @@ func (c *recovery) startMissing() {
 	}
 	if next := c.options.Config; !c.options.Predecessor.Resumed && next != c.config.active {
 		c.applier.applyWithoutExitPolicy(next, config.Compare(c.config.active, next))
+	}
+	for _, program := range c.config.active.Programs {
+		c.replicas.createMissing(program, c.replicas.desiredFor(program.Name))
 	}
 	c.replicas.removeAllSurplus()
 	// The predecessor may have missed an end. The first one decides.
@@ -166,19 +163,19 @@ func (c *recovery) startMissing() {
 	c.exitPolicy.endIfAllEnded()
 }
 
-// createUnlessQuarantined creates an instance without a record. Processes of it that may live
-// quarantine it.
-func (c *recovery) createUnlessQuarantined(name string, program *config.Program) {
-	in := c.replicas.add(name, program)
-	leftovers := c.leftovers[name]
-	if len(leftovers) == 0 && in.Tree.Empty() {
-		c.replicas.autostart(in)
-		return
-	}
-	if program.Autostart {
+// quarantined quarantines a new instance if processes of it may live that the damaged journal does
+// not have, and reports whether it did.
+func (c *recovery) quarantined(in *instance.Instance) bool {
+	leftovers := c.leftovers[in.Name]
+	switch {
+	case c.options.Predecessor.CleanEnd && !in.Program.KillMode.KillsTree(),
+		len(leftovers) == 0 && in.Tree.Empty():
+		return false
+	case in.Program.Autostart:
 		in.Machine.SetDesired(true, fsm.By(fsm.ActorConfiguration))
 	}
 	in.QuarantineWithScan(leftovers)
+	return true
 }
 
 // undoShutdown restores the desired states before a shutdown that is not resumed.

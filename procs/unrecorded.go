@@ -31,9 +31,13 @@ func (c *recovery) findUnrecorded(r *snapshot.Snapshot) error {
 	if c.options.Predecessor.CleanEnd || r.OtherBoot {
 		return nil // no process is certain to belong to an instance
 	}
+	newest := c.options.Config
+	if c.options.Predecessor.Resumed {
+		newest = cmp.Or(r.Config(), c.config.active)
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.leftovers)) {
 		v := c.unrecordedRun(r, name)
-		if v == nil && r.Instances[name] == nil && c.config.active.Program(config.ProgramOf(name)) == nil {
+		if v == nil && r.Instances[name] == nil && newest.Program(config.ProgramOf(name)) == nil {
 			c.Log.Warn("program is in no configuration: its processes are left running", "instance", name,
 				"processes", host.LeftoverText(c.leftovers[name]))
 		}
