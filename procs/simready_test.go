@@ -128,7 +128,9 @@ func (h *history) checkFailureReason(in instanceView, r instance.RunView, p *hos
 		}
 	case fsm.ReasonUnhealthy:
 		command := r.Program().Health == nil || r.Program().Health.Exec != nil
-		if p.UnhealthySince == 0 && p.ReadyAt != 0 && now-p.ReadyAt > 5*time.Minute && !p.Busy && !h.checksMayHang && !(command && h.commandMayFail(in)) {
+		// A failed check waits for messages. superd ignores a reload that takes too long.
+		idle := !p.Busy && now > p.IdleAt+maxDelayOf(h.kernel.SocketOf(p.Run))
+		if p.UnhealthySince == 0 && p.ReadyAt != 0 && now-p.ReadyAt > 5*time.Minute && idle && !h.checksMayHang && !(command && h.commandMayFail(in)) {
 			h.fail("%s was ended as unhealthy, and never was: %s", in.name(), failureReason)
 		}
 		lost := h.kernel.SocketOf(p.Run).Lost
@@ -136,10 +138,12 @@ func (h *history) checkFailureReason(in instanceView, r instance.RunView, p *hos
 			// Checks begun before it was ready, or during its reload, have a result
 			// by now.
 			resultsDue := now > p.ReadyAt+health.Timeout+simMaxDelay
-			if resultsDue && p.Busy && now < p.BusyAt+r.Program().StartTimeout-simMaxDelay {
+			// A change of the time-out does not prolong a reload that was too long before
+			timeoutKnown := h.reloadedAt < p.BusyAt
+			if resultsDue && p.Busy && timeoutKnown && now < p.BusyAt+r.Program().StartTimeout-simMaxDelay {
 				h.fail("%s was ended as unhealthy during its reload", in.name())
 			}
-			if resultsDue && !p.Busy {
+			if resultsDue && idle {
 				h.fail("%s was ended as unhealthy, and is healthy: %s", in.name(), failureReason)
 			}
 		}

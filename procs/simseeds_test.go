@@ -64,6 +64,8 @@ func TestSimulationSeeds(t *testing.T) {
 		{5037451, observer, "leftover processes of an earlier run answer the checks of the next one"},
 		{45353739281563998, observer, "a removal that is queued again moves behind the answer to a command"},
 		{5073081, observer, "as 5037451, of a replica that the unnumbered instance replaces"},
+		{1795700000059681, observer, "a check during a reload that takes too long counts late, after that reload"},
+		{1795700000103377, observer, "start_timeout is raised after a reload of the program was too long"},
 		{1795669112856912, observer, "a start that completes a reload ends a scale"},
 		{1795669112436787, superd, "a start counts as one by a later configuration: TestMergedDefinition in snapshot"},
 	}

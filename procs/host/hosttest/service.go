@@ -18,6 +18,7 @@ type Service struct {
 	// It reloads its configuration, has reported that, and fails all checks
 	Busy     bool
 	BusyAt   time.Duration // when it last became busy
+	IdleAt   time.Duration // when it last ceased to be busy
 	Watchdog time.Duration // time-out for its pings; 0: none
 	PingedAt time.Duration // when it last sent a ping
 }
@@ -169,7 +170,7 @@ func (p *Process) reload() {
 	if s := k.SocketOf(p.Run); s.readMessages != nil && k.IsRunning != nil && k.IsRunning(p.Instance) {
 		p.Busy, p.BusyAt = true, k.v.Now()
 	}
-	over := func() { p.Busy = false }
+	over := func() { p.Busy, p.IdleAt = false, k.v.Now() }
 	if k.chance(0.7) {
 		p.scope.After(k.upTo(10*time.Second), func() {
 			over()
