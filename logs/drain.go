@@ -14,11 +14,13 @@ func (c *Collector) run(w *read.Wakeup) {
 	c.setWakeup(w)
 	for {
 		c.clearDirty()
-		c.drainFIFOs()
+		pause := c.drainFIFOs()
 		switch c.state.Load() {
 		case draining:
-			// armed before goIdle, so that output since the last check causes an event
-			c.armWatch(c.all()...)
+			// before goIdle, so that output since the last check causes a call
+			if pause == 0 || !c.watchAfter(pause) {
+				c.armWatch(c.all()...)
+			}
 			if c.goIdle() {
 				return
 			}
@@ -74,27 +76,49 @@ func (s *stream) flushSome() bool {
 	return n > 0 && err == nil
 }
 
-// drainFIFOs moves bytes until the FIFOs are empty or the collector is closing.
-func (c *Collector) drainFIFOs() {
+// drainFIFOs moves bytes until the FIFOs are empty or the collector is closing. It returns how long
+// output should gather before the next drain; 0: the next byte should cause one.
+func (c *Collector) drainFIFOs() (pause time.Duration) {
+	began, moved := c.store.clock(), int64(0)
+	c.worker.pace.drainTakes = 0
 	var yielded time.Time
 	for more := true; more; {
 		more = false
 		list := c.inOrder()
+		littleLeft := true
 		for _, s := range list {
 			s.readableAt = 0
+			before := s.total
 			streamMore, open := s.serve()
 			if !open {
-				return
+				return 0
 			}
 			if len(list) > 1 && !streamMore && s.source.Bytes() == 0 {
 				c.rearm(s) // to learn which stream has output next
 			}
+			moved += s.total - before
 			more = more || streamMore
+			littleLeft = littleLeft && s.littleLeft
 		}
-		if more = more || c.linger(); more {
+		if littleLeft && !c.hasBarriers() {
+			if pause := c.worker.pace.next(began, c.store.clock(), moved, c.capacity()); pause > 0 {
+				return pause
+			}
+		}
+		if more = more || c.awaitPartialLines(); more {
 			yielded = yield(yielded)
 		}
 	}
+	return 0
+}
+
+// capacity returns the least capacity of the pipes in bytes.
+func (c *Collector) capacity() int64 {
+	least := int64(pipe.BusyCapacity)
+	for _, s := range c.all() {
+		least = min(least, max(int64(s.capacity)<<10, pipe.UsualCapacity))
+	}
+	return least
 }
 
 // yieldEvery is how often a goroutine yields while it moves bytes. Go's monitor (sysmon) takes the
@@ -116,9 +140,9 @@ func yield(last time.Time) time.Time {
 	return now
 }
 
-// linger waits briefly for more output of a program that has just written much, or for the rest of
-// a line. That is shorter than a wait in the poller. It reports whether there is more to do.
-func (c *Collector) linger() bool {
+// awaitPartialLines waits for the rest of lines that have no end yet. It reports whether there is
+// something to do.
+func (c *Collector) awaitPartialLines() bool {
 	list := c.inOrder()
 	var partial [streams]int64 // bytes of a partial line, in the order of list
 	waits := false
@@ -128,29 +152,7 @@ func (c *Collector) linger() bool {
 			waits = waits || partial[i] > 0
 		}
 	}
-	for i, s := range list {
-		if s.linger(partial[i]) {
-			return true
-		}
-	}
 	return waits && c.awaitLineEnd(list, partial[:])
-}
-
-func (s *stream) linger(partial int64) bool {
-	if s.total-s.lingered < busyBytes {
-		return false
-	}
-	s.lingered = s.total
-	if s.c.store.poller.NoneWaits() {
-		return false // let the pipe fill meanwhile
-	}
-	select {
-	case s.c.store.lingerTokens <- struct{}{}:
-		defer func() { <-s.c.store.lingerTokens }()
-		return pipe.Wait(s.source.FD(), max(partial-s.source.Buffered(), 0), lingerTime)
-	default: // each waiting goroutine costs a thread
-		return false
-	}
 }
 
 // awaitLineEnd waits for the rest of partial lines; partial is how many bytes of each are in the

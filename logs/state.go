@@ -42,13 +42,13 @@ type stream struct {
 // drainState is the state that a stream keeps between drains.
 type drainState struct {
 	// readableAt is the order in which the collector's FIFOs became readable; 0: not known to be.
-	readableAt   uint64
-	total        int64  // bytes written to the file
-	lingered     int64  // total when it last waited for more
+	readableAt   uint32
 	second       uint32 // Unix time of burst, the bytes of that second that came in large portions
+	total        int64  // bytes written to the file
 	burst        int32
-	pipeGrown    bool // the pipe was made bigger
-	*writeErrors      // never nil
+	capacity     uint16 // of the pipe in KiB, once it was made bigger; 0: it was not
+	littleLeft   bool   // after the last turn
+	*writeErrors        // never nil
 }
 
 // writeErrors is the state of a stream whose output does not get into its log, or did not once.
@@ -181,7 +181,8 @@ type loopState struct {
 // A workerState is the state of a collector that only the draining goroutine uses, beside that of
 // its streams.
 type workerState struct {
-	readableCount uint64 // counts FIFOs that became readable, if there are two
+	pace          pace
+	readableCount uint32 // counts FIFOs that became readable, if there are two
 }
 
 // A sharedState is the state of a collector that the lock guards.
@@ -310,7 +311,6 @@ type Store struct {
 	log               *slog.Logger
 	writers           *fslimit.Limiter
 	readers           follow.Readers
-	lingerTokens      chan struct{} // a token for each goroutine that waits for a busy program
 	buffers           pipe.Buffers
 	recordBuffers     sync.Pool // of *frame.Buffer
 	poller            read.Poller
@@ -326,6 +326,7 @@ type Store struct {
 	onUnsavedDrops    func(*Collector)                // nil: not set
 	onOutage          func(o Outage, over bool)       // nil: not set
 	now               func() time.Time
+	began             time.Time // clock counts from it
 	// stallTimeout is how long a file operation may take before output is dropped, with Drop.
 	stallTimeout time.Duration
 	// retryDelay returns the delay before a failed write is tried again; attempt counts from 0.

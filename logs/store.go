@@ -35,14 +35,6 @@ const (
 	turnBytes = 1 << 20 // moved before the slot is released
 )
 
-// A program that has printed busyBytes is busy. A goroutine waits lingerTime for more from it. At
-// most maxWaitingForProgram goroutines do so at a time, each with a thread.
-const (
-	busyBytes            = 16 << 10
-	lingerTime           = 2 * time.Millisecond
-	maxWaitingForProgram = 4
-)
-
 // How many goroutines may use one file system at a time. Each may occupy a thread and a buffer
 // while the file system stalls.
 const (
@@ -59,7 +51,7 @@ const (
 
 // Threads is how many threads the collectors of a [Store], its archive, superd's standard output
 // and a queue of its messages may block in the kernel.
-const Threads = read.MaxWaiting + maxWriters + maxReaders + maxWaitingForProgram + 3
+const Threads = read.MaxWaiting + maxWriters + maxReaders + 3
 
 // NewStore returns a Store for collectors on l. It logs to log when a file can't be written and
 // when it can be again.
@@ -69,9 +61,9 @@ func NewStore(l *loop.Loop, log *slog.Logger) *Store {
 		loop:          l,
 		log:           log,
 		writers:       fslimit.New(table, writersPerFileSystem, maxWriters),
-		lingerTokens:  make(chan struct{}, maxWaitingForProgram),
 		recordBuffers: sync.Pool{New: func() any { return new(frame.Buffer) }},
 		now:           time.Now,
+		began:         time.Now(),
 		stallTimeout:  time.Second,
 		retryDelay:    retryDelay,
 	}

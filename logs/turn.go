@@ -74,6 +74,7 @@ func (s *stream) moveTurn() (more bool, err error) {
 	}
 
 	moved := int64(0)
+	s.littleLeft = false
 	for moved < turnBytes {
 		if s.c.state.Load() == closing {
 			return false, nil
@@ -119,15 +120,20 @@ func (s *stream) moveTurn() (more bool, err error) {
 			// what is still there is a partial line
 			s.barrierReached(!s.byLine() || s.source.Bytes() == 0)
 			s.countBurst(moved)
+			s.littleLeft = true
 			return false, nil
 		}
-		if moved += n; moved < busyBytes && s.nothingPending() {
-			return false, nil // new output causes an event, which is cheaper than another check
+		moved += n
+		s.c.worker.pace.drainTakes++
+		if n < busyBytes && s.nothingPending() && (!s.byLine() || moved >= busyBytes || s.c.worker.pace.pause > 0) {
+			s.countBurst(moved)
+			s.littleLeft = true
+			return s.byLine(), nil // new output causes an event, cheaper than another check
 		}
 	}
 	s.countBurst(moved)
 	s.file.CheckPath()
-	if s.nothingPending() && s.c.store.poller.NoneWaits() {
+	if s.nothingPending() && !s.byLine() && s.c.store.poller.NoneWaits() {
 		return false, nil // it gets another event, after the others
 	}
 	return true, nil
@@ -136,23 +142,24 @@ func (s *stream) moveTurn() (more bool, err error) {
 // countBurst records how many bytes were in the pipe at a time. A program that fills its pipe
 // repeatedly gets a bigger one.
 func (s *stream) countBurst(bytes int64) {
-	if s.pipeGrown || bytes < busyBytes {
+	if s.capacity > 0 || bytes < busyBytes {
 		return
 	}
 	if second := uint32(s.c.store.now().Unix()); second != s.second {
 		s.second, s.burst = second, 0
 	}
 	if s.burst += int32(bytes); s.burst >= turnBytes {
-		s.pipeGrown = true
-		pipe.Grow(s.source.FD(), pipe.BusyCapacity)
+		s.capacity = uint16(pipe.Grow(s.source.FD(), pipe.BusyCapacity) >> 10)
 	}
 }
 
 // nothingPending reports whether there is nothing to do but to move bytes.
-func (s *stream) nothingPending() bool {
-	s.c.shared.Lock()
-	defer s.c.shared.Unlock()
-	return len(s.c.shared.barriers) == 0 && !s.byLine() && s.source.Buffered() == 0
+func (s *stream) nothingPending() bool { return !s.c.hasBarriers() && s.source.Buffered() == 0 }
+
+func (c *Collector) hasBarriers() bool {
+	c.shared.Lock()
+	defer c.shared.Unlock()
+	return len(c.shared.barriers) > 0
 }
 
 // applyPending applies Reopen and SetOptions. It also requests a check, before the next byte is

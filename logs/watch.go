@@ -3,6 +3,7 @@ package logs
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"superd/logs/read"
 )
@@ -30,6 +31,14 @@ func (c *Collector) armWatch(all ...*stream) {
 	defer c.shared.Unlock()
 	var pipes [streams]read.Pipe
 	c.shared.watch.Arm(pipesOf(all, &pipes)...)
+}
+
+// watchAfter requests a call after a pause instead of an event. It reports false if the FIFOs are
+// not watched. Only the draining goroutine may call it.
+func (c *Collector) watchAfter(pause time.Duration) bool {
+	c.shared.Lock()
+	defer c.shared.Unlock()
+	return c.store.poller.After(&c.shared.watch, pause)
 }
 
 // rearm makes readableOrder return this stream once more.

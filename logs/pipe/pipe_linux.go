@@ -2,7 +2,6 @@ package pipe
 
 import (
 	"fmt"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -89,35 +88,22 @@ func Full(fd int) bool {
 	return n == 0 && err == nil
 }
 
-// Wait waits for timeout at most until more than rest bytes are in the pipe, and reports
-// whether there are.
-func Wait(fd int, rest int64, timeout time.Duration) bool {
-	if rest == 0 {
-		events := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		n, err := unix.Poll(events, int(timeout.Milliseconds()))
-		return n > 0 && err == nil
-	}
-	// poll(2) reports nothing new for a pipe that has bytes already
-	const pause = 50 * time.Microsecond
-	for ; timeout > 0; timeout -= 2 * pause {
-		request := unix.NsecToTimespec(int64(pause))
-		_ = unix.Nanosleep(&request, nil)
-		if Bytes(fd) > rest {
-			return true
+// Capacities of pipes in bytes.
+const (
+	UsualCapacity = 64 << 10  // of a new one
+	BusyCapacity  = 256 << 10 // for one that is full again and again
+)
+
+// Grow raises the pipe's capacity to size bytes and returns what it is then. It changes nothing if
+// the limits of the system or the user forbid it.
+func Grow(fd, size int) (capacity int) {
+	capacity, err := unix.FcntlInt(uintptr(fd), unix.F_GETPIPE_SZ, 0)
+	if err == nil && capacity < size {
+		if grown, err := unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, size); err == nil {
+			return grown
 		}
 	}
-	return false
-}
-
-// BusyCapacity is the capacity in bytes for a pipe that is full again and again.
-const BusyCapacity = 256 << 10
-
-// Grow raises the pipe's capacity to size bytes. It changes nothing if the limits of the system
-// or the user forbid it.
-func Grow(fd, size int) {
-	if now, err := unix.FcntlInt(uintptr(fd), unix.F_GETPIPE_SZ, 0); err == nil && now < size {
-		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, size)
-	}
+	return capacity
 }
 
 // isRefused reports whether the kernel or a filter refuses a system call.

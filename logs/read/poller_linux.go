@@ -127,7 +127,8 @@ func (p *Poller) Pause() (resume func()) {
 // guards what changes.
 type pollSet struct {
 	epoll          int
-	endFD          int          // an eventfd, readable when the set ends
+	endFD          int // an eventfd, readable when the set ends
+	delays         delays
 	entries        []watchEntry // by the number in an event; 0 is that of endFD
 	free           []int32
 	waiting        int       // workers that wait, or are about to
@@ -159,7 +160,18 @@ func newPollSet() (*pollSet, error) {
 		syscalls.Close(endFD)
 		return nil, os.NewSyscallError("epoll_ctl", err)
 	}
-	return &pollSet{epoll: epoll, endFD: endFD, entries: make([]watchEntry, 1)}, nil
+	set := &pollSet{epoll: epoll, endFD: endFD, entries: make([]watchEntry, 1)}
+	set.delays.init(epoll)
+	return set, nil
+}
+
+// close closes the descriptors.
+func (set *pollSet) close() {
+	syscalls.Close(set.epoll)
+	syscalls.Close(set.endFD)
+	if set.delays.timer >= 0 {
+		syscalls.Close(set.delays.timer)
+	}
 }
 
 // end ends all waiting workers. The write can't fail: the counter is nowhere near its limit.
@@ -168,7 +180,8 @@ func (set *pollSet) end() {
 	_, _ = unix.Write(set.endFD, one[:])
 }
 
-// wait returns the index and generation of the next event; index 0 means that the set ends.
+// wait returns the index and generation of the next event; index 0 means that the set ends or, with
+// timerGeneration, that a delay is over.
 func (set *pollSet) wait() (index, generation int32) {
 	var events [1]unix.EpollEvent
 	for {

@@ -20,6 +20,7 @@ type reader struct {
 	mu     sync.Mutex
 	watch  Watch
 	drains int
+	pause  time.Duration // asked for instead of an event by the next drain
 }
 
 func newReader(t *testing.T, p *Poller) *reader {
@@ -60,6 +61,10 @@ func (r *reader) Readable(*Wakeup) {
 		if n, err := unix.Read(r.in, buffer); n <= 0 || err != nil {
 			break
 		}
+	}
+	if pause := r.pause; pause > 0 && r.poller.After(&r.watch, pause) {
+		r.pause = 0
+		return
 	}
 	r.watch.Arm(Pipe{FD: r.in})
 }
@@ -159,4 +164,47 @@ func TestLateEventOfReusedIndex(t *testing.T) {
 	stay.end()
 	next.end()
 	group.Wait()
+}
+
+// TestAfter: a drainer that asked for a call after a pause gets it then, and no event before; one
+// that is no longer watched gets none. Several are called in the order of their times.
+func TestAfter(t *testing.T) {
+	p, _ := newPoller()
+	one, other, gone := newReader(t, p).begin(), newReader(t, p).begin(), newReader(t, p).begin()
+	one.pause, other.pause, gone.pause = 60*time.Millisecond, 20*time.Millisecond, time.Millisecond
+	began := time.Now()
+	for _, r := range []*reader{gone, one, other} {
+		r.line()
+		r.print()
+	}
+	gone.end()
+	other.poll("the shorter pause", func() bool { return other.drained() == 2 })
+	if n := one.drained(); n > 1 && time.Since(began) < 60*time.Millisecond {
+		t.Error("the longer pause is over first")
+	}
+	one.poll("the longer pause", func() bool { return one.drained() == 2 })
+	if took := time.Since(began); took < 60*time.Millisecond {
+		t.Errorf("called after %v", took)
+	}
+	one.line() // by an event again
+	other.line()
+	if n := gone.drained(); n > 2 {
+		t.Errorf("one that is not watched was called %d times", n)
+	}
+	one.end()
+	other.end()
+}
+
+// TestAfterWithoutTimer: where the kernel refuses a timer there are events only.
+func TestAfterWithoutTimer(t *testing.T) {
+	p, _ := newPoller()
+	one := newReader(t, p).begin()
+	p.mu.Lock()
+	syscalls.Close(p.pollSet.delays.timer)
+	p.pollSet.delays.timer = -1
+	p.mu.Unlock()
+	one.pause = time.Hour
+	one.line()
+	one.line()
+	one.end()
 }

@@ -3,8 +3,6 @@ package read
 import (
 	"slices"
 	"time"
-
-	"superd/internal/syscalls"
 )
 
 // MaxWaiting is how many workers wait for output. With two, the one that an event wakes need not
@@ -70,6 +68,14 @@ func (p *Poller) runWorker(set *pollSet) {
 		if p.pollSet != set {
 			break
 		}
+		if n == timerIndex && generation == timerGeneration {
+			due, ok := set.delays.take()
+			if !ok {
+				p.mu.Unlock()
+				continue
+			}
+			n, generation = due.index, due.generation
+		}
 		s := set.entries[n]
 		if s.owner == nil || s.generation != generation {
 			p.mu.Unlock()
@@ -94,7 +100,6 @@ func (p *Poller) runWorker(set *pollSet) {
 	}
 	defer p.mu.Unlock()
 	if set.alive--; set.alive == 0 && !p.stopped {
-		syscalls.Close(set.epoll)
-		syscalls.Close(set.endFD)
+		set.close()
 	}
 }
