@@ -21,6 +21,11 @@ type Query struct {
 	Grep   *regexp.Regexp // what a line has to match; nil: anything
 	Raw    bool           // lines as they are in the file, also one without an end
 	Follow bool           // continue with new output
+	// Skip skips output that came since the reading began, if the reader is more than 16 MiB behind
+	// the end. An entry reports how much.
+	Skip   bool
+	Times  bool // with Follow, raw lines have the time at which they came, if that is known
+	Blocks bool // an entry may have several lines
 }
 
 // A Span is a run of a program, as far as its start and end are known.
@@ -45,6 +50,7 @@ type Entry struct {
 	// and stream.
 	Continued    bool
 	Line         []byte         // without its end
+	Lines        int            // in Line, separated by newlines, if there are several
 	Note         string         // message of superd, then without a line
 	MissingBytes int64          // bytes missing here; -1: unknown how many
 	Cursor       segment.Cursor // of what follows the entry
@@ -56,29 +62,58 @@ type Entry struct {
 func (e *Entry) IsCursorOnly() bool { return e.cursorOnly }
 
 // AppendJSON appends the entry as an object on a line, as docs/api.md describes it. name identifies
-// the collector in the cursor.
+// the collector in the cursor. The entry must not have several lines.
 func (e *Entry) AppendJSON(dst []byte, name string) []byte {
+	return e.append(dst, name, func(dst []byte) []byte {
+		dst = append(dst, `"line":"`...)
+		dst = append(frame.AppendJSON(dst, e.Line), `",`...)
+		if !utf8.Valid(e.Line) {
+			dst = append(base64.StdEncoding.AppendEncode(append(dst, `"bytes":"`...), e.Line), `",`...)
+		}
+		return dst
+	})
+}
+
+// AppendBlock is AppendJSON with the text after the object instead of in it, byte for byte and with
+// an end.
+func (e *Entry) AppendBlock(dst []byte, name string) []byte {
+	text := false
+	dst = e.append(dst, name, func(dst []byte) []byte {
+		text = true
+		if e.Lines > 1 {
+			dst = append(strconv.AppendInt(append(dst, `"lines":`...), int64(e.Lines), 10), ',')
+		}
+		return append(strconv.AppendInt(append(dst, `"length":`...), int64(len(e.Line)), 10), ',')
+	})
+	if text {
+		dst = append(append(dst, e.Line...), '\n')
+	}
+	return dst
+}
+
+// append appends the object; text appends the keys of its text.
+func (e *Entry) append(dst []byte, name string, text func(dst []byte) []byte) []byte {
 	dst = append(dst, '{')
-	text := func(key, value string) {
+	key := func(key, value string) {
 		dst = append(append(append(dst, '"'), key...), `":"`...)
 		dst = append(frame.AppendJSON(dst, []byte(value)), `",`...)
 	}
-	known := func(key, value string) {
+	known := func(name, value string) {
 		if value != "" {
-			text(key, value)
+			key(name, value)
 		} else {
-			dst = append(append(append(dst, '"'), key...), `":null,`...)
+			dst = append(append(append(dst, '"'), name...), `":null,`...)
 		}
 	}
 	if !e.cursorOnly {
 		known("time", e.Time)
-		text("program", e.Program)
+		key("program", e.Program)
 	}
-	text("instance", e.Instance)
+	key("instance", e.Instance)
 	switch {
 	case e.cursorOnly:
 	case e.Note != "":
-		text("note", e.Note)
+		key("note", e.Note)
 		if e.MissingBytes > 0 {
 			dst = append(strconv.AppendInt(append(dst, `"lost_bytes":`...), e.MissingBytes, 10), ',')
 		}
@@ -89,11 +124,7 @@ func (e *Entry) AppendJSON(dst []byte, name string) []byte {
 		if e.Continued {
 			dst = append(dst, `"continued":true,`...)
 		}
-		dst = append(dst, `"line":"`...)
-		dst = append(frame.AppendJSON(dst, e.Line), `",`...)
-		if !utf8.Valid(e.Line) {
-			dst = append(base64.StdEncoding.AppendEncode(append(dst, `"bytes":"`...), e.Line), `",`...)
-		}
+		dst = text(dst)
 	}
 	dst = append(dst, `"cursor":"`...)
 	dst = append(append(frame.AppendJSON(dst, []byte(name)), ':'), e.Cursor.String()...)

@@ -23,9 +23,9 @@ const (
 	MaxOpen      = 64      // open files of a reading: those most recently read from
 )
 
-// A Reading returns lines of several logs: those that exist in the order of their times, then
-// new ones. A line without a time has that of its file. It reads files on the goroutine of its
-// caller, which may be slow.
+// A Reading returns lines of several logs in the order of their times: those that exist, then new
+// ones. A line without a time has that of its file, or at which it came while the reading followed.
+// It reads files on the goroutine of its caller, which may be slow.
 type Reading struct {
 	ctx         context.Context
 	query       Query
@@ -73,11 +73,12 @@ func (r *Reading) Set(all []Input) error {
 		if r.sources[from] != nil {
 			continue
 		}
-		s := &source{query: &r.query, span: w.Span}
+		s := &source{query: &r.query, span: w.Span, literals: newLiteralSearch(r.query.Grep)}
 		s.follower = follower{ctx: r.ctx, log: w.Log, readers: w.Log.Readers(), w: s, buffer: r.buffer[:chunk], lineEnded: true, listing: &l}
 		r.sources[from] = s
 		if r.query.Follow {
-			r.cancels[from] = w.Log.Notify(func() { r.enqueue(s) })
+			s.arrivals = new(arrivals)
+			r.cancels[from] = w.Log.Notify(func() { s.recordArrival(); r.enqueue(s) })
 		}
 		if err := s.seekStart(startPoint{w.Resume, w.FromStart}); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
@@ -194,6 +195,10 @@ func (r *Reading) advance(s *source) error {
 // limitOpen records that s was read last, and closes the least recently read file beyond MaxOpen.
 // It closes the file of a source that is finished.
 func (r *Reading) limitOpen(s *source) {
+	n := len(r.openSources)
+	if n > 0 && r.openSources[n-1] == s && s.follower.file != nil && !s.finished {
+		return
+	}
 	if i := slices.Index(r.openSources, s); i >= 0 {
 		r.openSources = slices.Delete(r.openSources, i, i+1)
 	}

@@ -2,7 +2,6 @@ package follow
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -28,14 +27,22 @@ type source struct {
 	missingCause error          // why they can't be shown; nil: their file was removed
 	returnRest   bool           // return a line without an end in pending as it is
 	cut          bool           // a partial entry continues in the next one
+	midLine      bool           // pending begins in a line
 	toSkip       int            // how many matching lines are still to be skipped
 	lines        [3]lineState   // of each stream's present line; first of lines without a stream
 	matched      bool           // an entry of the run was returned
 	anyReturned  bool           // an entry that matches, or a note, was returned
 	notes        []string
-	key          string // entries of several sources are returned in the order of key
-	fileKey      string // key of lines without a time
-	entry        Entry  // the next one, if ready
+	decoder      frame.Decoder
+	block        []byte         // memory of a block of records' lines
+	literals     *literalSearch // in pending; nil: any line may match
+	live         int64          // position from which on output came since the reading began
+	arrivals     *arrivals      // nil: nothing is followed
+	arrived      arrival        // of the newest line that has one
+	arrivedKey   string         // arrived.at as text
+	key          string         // entries of several sources are returned in the order of key
+	fileKey      string         // key of lines without a time
+	entry        Entry          // the next one, if ready
 	ready        bool
 	finished     bool
 	queued       bool // it is in Reading.ready
@@ -64,6 +71,9 @@ func (s *source) seekStart(b startPoint) error {
 	s.end = noEnd
 	if !s.query.Follow {
 		s.end = segs.End()
+	}
+	if s.startLive(segs.End()); b.fromStart {
+		s.startLive(segs.First())
 	}
 	if elsewhere := s.log.Destination(); elsewhere != "" {
 		s.note("its output goes to " + elsewhere + ", not into a file")
@@ -238,7 +248,7 @@ func (s *source) seekLastMatches(from int64) error {
 				break
 			}
 			if s.ready = false; s.entry.Note == "" && !s.entry.Continued {
-				count++
+				count += max(s.entry.Lines, 1)
 			}
 		}
 		s.closeFile()
@@ -251,100 +261,6 @@ func (s *source) seekLastMatches(from int64) error {
 	}
 }
 
-// next makes the next matching entry ready. It reports false if there is none now. If finished,
-// there will be none.
-func (s *source) next() (bool, error) {
-	for !s.ready {
-		if s.nextEntry() {
-			s.ready = s.matches()
-			continue
-		}
-		if s.finished {
-			if s.anyReturned || s.span == nil || s.query.Follow || s.query.Lines == 0 || s.log.OfStderr() {
-				return false, nil
-			}
-			s.note("no output of that run in this log: it printed nothing or into another log, or its output was removed")
-			continue
-		}
-		if more, err := s.fill(); !more || err != nil {
-			s.releaseIdle()
-			return s.ready, err
-		}
-	}
-	return true, nil
-}
-
-// matches reports whether the entry just made matches the query.
-func (s *source) matches() bool {
-	e := &s.entry
-	if e.Note != "" {
-		s.anyReturned = true
-		s.lines = [len(s.lines)]lineState{}
-		return true
-	}
-	line := &s.lines[lineOf(e.Stream)]
-	continued := line.continues
-	line.continues = false
-	if !s.query.Since.IsZero() && e.Time != "" && e.Time < s.query.Since.UTC().Format(frame.TimeLayout) {
-		return false
-	}
-	if !s.query.Until.IsZero() && e.Time > s.query.Until.UTC().Format(frame.TimeLayout) {
-		return false
-	}
-	if s.span != nil && !s.inSpan(e) {
-		return false
-	}
-	s.anyReturned = true
-	if s.query.Grep != nil && !s.query.Grep.Match(e.Line) {
-		return false
-	}
-	e.Continued, line.continues = continued, e.Partial && s.cut
-	if !continued {
-		if line.skipped = s.toSkip > 0; line.skipped {
-			s.toSkip--
-		}
-	}
-	return !line.skipped
-}
-
-// lineOf returns the index in source.lines for a stream.
-func lineOf(stream string) int {
-	switch stream {
-	case frame.Stderr:
-		return 1
-	case frame.DropStream:
-		return 2
-	}
-	return 0
-}
-
-func (s *source) inSpan(e *Entry) bool {
-	after := !s.span.To.IsZero() && e.Time >= s.span.To.UTC().Format(frame.TimeLayout)
-	switch {
-	case e.Time == "": // its position decides
-		return true
-	case s.matched && s.query.Follow: // all later output, too
-		return true
-	case e.Run != "":
-		in := e.Run == s.span.ID
-		s.matched = s.matched || in
-		if !in && (s.matched || after) {
-			s.finish()
-		}
-		return in
-	case after:
-		s.finish()
-		return false
-	}
-	s.matched = s.matched || e.Time >= s.span.From.UTC().Format(frame.TimeLayout)
-	return s.matched
-}
-
-func (s *source) finish() {
-	s.finished = true
-	s.pending, s.start, s.missing = s.pending[:0], 0, 0
-}
-
 // fill reads more. It reports whether another call may return something at once.
 func (s *source) fill() (more bool, err error) {
 	if err := s.ctx.Err(); err != nil {
@@ -355,9 +271,16 @@ func (s *source) fill() (more bool, err error) {
 		if err := s.read(func() error { newest.Refresh(); return nil }); err != nil {
 			return false, err
 		}
+		s.recordArrival()
 	}
 	s.pending = append(s.pending[:0], s.pending[s.start:]...)
 	s.start = 0
+	if s.literals != nil {
+		s.literals.reset()
+	}
+	if skipped, err := s.skipBehind(); skipped || err != nil {
+		return true, err
+	}
 	before := len(s.pending)
 	if s.position < s.end {
 		if more, err = s.showNext(s.end); err != nil {
@@ -387,6 +310,7 @@ func (s *source) fill() (more bool, err error) {
 			return false, err
 		}
 		s.position = newest.First()
+		s.startLive(s.position)
 		s.at = s.position
 		s.base, s.origin = newest.Cursor(s.at), s.at
 		s.base.Offset, s.origin = 0, s.at-s.base.Offset
@@ -401,6 +325,54 @@ func (s *source) fill() (more bool, err error) {
 	return false, nil
 }
 
+// maxBehind is by how many bytes a reader with Query.Skip is behind before output is skipped. Then
+// it is keepBehind bytes behind.
+const (
+	maxBehind  = 16 << 20
+	keepBehind = 1 << 20
+)
+
+// errBehind is why skipped bytes are missing.
+var errBehind = errors.New("they came faster than they were shown, the log has them")
+
+// skipBehind skips output if the query allows that and the reader is too far behind. It continues
+// at the start of a line. Output from before the reading is never skipped.
+func (s *source) skipBehind() (skipped bool, err error) {
+	from, end := s.position, s.segments.End()
+	if !s.query.Skip || from < s.live || end-from <= maxBehind {
+		return false, nil
+	}
+	if err := s.seekLastLines(s.ctx, 1, end-keepBehind); err != nil {
+		return false, err
+	}
+	if s.position = max(s.position, from); s.position == from {
+		return false, nil // in an endless line
+	}
+	s.writeMissing(s.position-from, errBehind)
+	return true, nil
+}
+
+// startLive sets the position from which on output came while the reading followed.
+func (s *source) startLive(p int64) {
+	s.live, s.arrived = p, arrival{}
+	if s.arrivals == nil {
+		return
+	}
+	log := s.segments
+	if log.OutputEnd().Format.Records() {
+		log = nil // it has the times
+	}
+	s.arrivals.start(log, p)
+	s.recordArrival()
+}
+
+// recordArrival records when the output until the present end has come. Safe for concurrent use.
+func (s *source) recordArrival() {
+	if segs, _ := s.log.Segments(); segs != nil && s.arrivals != nil {
+		s.arrivals.add(segs, segs.End(), time.Now())
+	}
+}
+
 // newFileKey returns the key of output without times: when the file was last written to, as far as
 // that is known.
 func (s *source) newFileKey() string {
@@ -413,7 +385,7 @@ func (s *source) newFileKey() string {
 // releaseIdle releases what a waiting source does not need.
 func (s *source) releaseIdle() {
 	if len(s.pending) == s.start {
-		s.pending, s.start = nil, 0
+		s.pending, s.start, s.block = nil, 0, nil
 	}
 	if s.fileSegment.Compression == "" {
 		s.closeFile()
@@ -447,94 +419,4 @@ func (s *source) cursor() segment.Cursor {
 	c := s.base
 	c.Offset = max(s.at-s.origin, 0)
 	return c
-}
-
-// nextEntry makes an entry of what is pending. It reports false if more has to be read first.
-func (s *source) nextEntry() bool {
-	s.entry = Entry{Program: s.entry.Program, Instance: s.log.Name(), FromStderrLog: s.log.OfStderr()}
-	if s.entry.Program == "" {
-		s.entry.Program = s.log.Program()
-	}
-	e := &s.entry
-	if len(s.notes) > 0 {
-		e.Note, s.notes = s.notes[0], s.notes[1:]
-		e.Cursor = s.cursor()
-		return true
-	}
-	text := s.pending[s.start:]
-	if len(text) == 0 {
-		if s.missing == 0 {
-			return false
-		}
-		e.MissingBytes, s.missing = s.missing, 0
-		e.Note = "output is missing here: its file was removed"
-		if e.MissingBytes > 0 {
-			e.Note = missingText(e.MissingBytes, s.missingCause)
-		}
-		s.missingCause = nil
-		s.at = s.position
-		e.Cursor = s.segments.Cursor(s.at)
-		return true
-	}
-	records := s.segments.OutputEnd().Format.Records()
-	limit := frame.MaxLine
-	if records {
-		limit = frame.BufferBytes // a record must be whole
-	}
-	s.cut = s.query.Raw // the next entry follows it in the file
-	n := bytes.IndexByte(text[:min(len(text), limit+1)], '\n')
-	taken := n + 1
-	switch {
-	case n >= 0:
-	case len(text) > limit:
-		n = frame.WholeRunes(text[:limit])
-		taken, e.Partial, s.cut = n, true, true
-	case s.returnRest || s.missing != 0:
-		n = len(text)
-		taken, e.Partial = n, true
-	default:
-		return false
-	}
-	s.start += taken
-	s.at += int64(taken)
-	e.Line, e.Cursor = text[:n], s.cursor()
-	if records {
-		s.decode(e, text[:n])
-	}
-	switch {
-	case e.Time != "":
-		s.key = max(s.key, e.Time)
-	case !records:
-		s.key = max(s.key, s.fileKey)
-	}
-	if e.Stream == "" && e.FromStderrLog {
-		e.Stream = frame.Stderr
-	}
-	return true
-}
-
-// decode fills an entry from a record. If record is not one, the entry keeps the line.
-func (s *source) decode(e *Entry, record []byte) {
-	line, partial := record, false
-	switch s.segments.OutputEnd().Format {
-	case frame.Text:
-		text, continues, ok := frame.TextLine(record)
-		if !ok {
-			return
-		}
-		line, partial = text, continues
-		e.Time = string(record[:len(frame.TimeLayout)])
-		e.Stream = string(bytes.TrimSuffix(record[len(frame.TimeLayout)+1:len(record)-len(text)-1], []byte{'+'}))
-	case frame.JSON:
-		var r frame.Record
-		if json.Unmarshal(record, &r) != nil || len(r.Time) != len(frame.TimeLayout) {
-			return
-		}
-		line, partial = []byte(r.Line), r.Partial
-		e.Time, e.Program, e.Run, e.Stream = r.Time, r.Program, r.Run, r.Stream
-	default: // a line that is no record stays as it is
-	}
-	if e.Line != nil && !s.query.Raw {
-		e.Line, e.Partial, s.cut = line, partial, partial
-	}
 }
