@@ -196,8 +196,9 @@ func TestStreamContinues(t *testing.T) {
 			}
 			_ = r.ParseForm()
 			requests <- r.Form
-			line := fmt.Sprintf(`{"instance":"web","line":"%d","cursor":"web:r0.%d"}`, i, i) + "\n"
-			fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(line)+5, line+"{\"lin")
+			text := fmt.Sprintf(`{"instance":"web","length":3,"lines":2,"cursor":"web:r0.%d"}`+"\n%d\n%d\n", i, i, i)
+			text += [...]string{`{"len`, `{"length":3}` + "\n", `{"length":3}` + "\na"}[i]
+			fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(text), text)
 			if i == 2 {
 				l.Close()
 			}
@@ -206,12 +207,12 @@ func TestStreamContinues(t *testing.T) {
 	}()
 	var got []string
 	idleCalls := 0
-	err := NewClient(path).Logs(t.Context(), LogQuery{Names: []string{"web"}, Lines: 1, Follow: true}, func(_ []byte, l *LogLine) error {
-		got = append(got, l.Text())
+	err := NewClient(path).Logs(t.Context(), LogQuery{Names: []string{"web"}, Lines: 1, Follow: true}, func(l *LogBlock) error {
+		got = append(got, strings.Split(string(l.Text), "\n")...)
 		return nil
 	}, func() error { idleCalls++; return nil })
-	if err != nil || strings.Join(got, " ") != "0 1 2" || idleCalls == 0 {
-		t.Errorf("followed logs: %q, %v, idle %d times; want three lines and no error: superd ended", got, err, idleCalls)
+	if err != nil || strings.Join(got, " ") != "0 0 1 1 2 2" || idleCalls == 0 {
+		t.Errorf("followed logs: %q, %v, idle %d times; want three blocks and no error: superd ended", got, err, idleCalls)
 	}
 	for i := range 3 {
 		form := <-requests
@@ -229,7 +230,7 @@ func TestManyCursors(t *testing.T) {
 		cursors[name] = name + ":r0.0"
 	}
 	q := LogQuery{Names: []string{"web"}, Lines: -1, Follow: true}
-	form, err := url.ParseQuery(q.request(cursors).form.Encode())
+	form, err := url.ParseQuery(q.request(cursors, true).form.Encode())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,12 +241,12 @@ func TestManyCursors(t *testing.T) {
 
 func TestStreamThatIsCutOff(t *testing.T) {
 	const cut = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n"
-	err := answering(t, cut, false).Logs(t.Context(), LogQuery{Names: []string{"web"}}, func([]byte, *LogLine) error { return nil }, nil)
+	err := answering(t, cut, false).Logs(t.Context(), LogQuery{Names: []string{"web"}}, func(*LogBlock) error { return nil }, nil)
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("logs: %v, want %v: something is missing", err, io.ErrUnexpectedEOF)
 	}
 	own := fmt.Errorf("write: %w", unix.ECONNRESET)
-	err = answering(t, cut, false).Logs(t.Context(), LogQuery{Names: []string{"web"}, Follow: true}, func([]byte, *LogLine) error { return own }, nil)
+	err = answering(t, cut, false).Logs(t.Context(), LogQuery{Names: []string{"web"}, Follow: true}, func(*LogBlock) error { return own }, nil)
 	if !errors.Is(err, own) {
 		t.Errorf("followed logs that can't be written: %v, want %v", err, own)
 	}

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,10 +23,15 @@ type LogQuery struct {
 	Grep   string // regular expression; "": any line
 	Raw    bool   // return lines as they are in the file
 	Follow bool
+	// Skip skips output that came since the request, if the reader is more than 16 MiB behind. A
+	// note says how much.
+	Skip  bool
+	Times bool // with Follow, raw lines have the time at which they came, if that is known
 }
 
-// A LogLine is a line of output, a part of a line, a note, or only a cursor.
-type LogLine struct {
+// A LogBlock is lines of output that have everything but their text in common, a part of a line, a
+// note, or only a cursor.
+type LogBlock struct {
 	Time     *string `json:"time"` // RFC 3339 with microseconds; null: unknown
 	Program  string  `json:"program"`
 	Instance string  `json:"instance"`
@@ -34,46 +40,71 @@ type LogLine struct {
 	Partial  bool    `json:"partial"` // no line end follows
 	// Continues the previous line of the same instance and stream
 	Continued bool `json:"continued"`
-	// The line, invalid UTF-8 replaced; absent in notes and bare cursors
-	Line      *string `json:"line"`
-	Bytes     []byte  `json:"bytes"` // the line, if it is not UTF-8
+	// Bytes of the text, without its end; absent in notes and bare cursors
+	Length    *int    `json:"length"`
+	Lines     int     `json:"lines"` // in the text, separated by newlines, if there are several
 	Note      *string `json:"note"`  // a message of superd itself
 	LostBytes int64   `json:"lost_bytes"`
 	Cursor    string  `json:"cursor"` // cursor of the next line
+
+	Text []byte `json:"-"` // valid until the next block
 }
 
-// Text returns the exact bytes of the line.
-func (l *LogLine) Text() string {
-	switch {
-	case l.Bytes != nil:
-		return string(l.Bytes)
-	case l.Line != nil:
-		return *l.Line
-	}
-	return ""
-}
-
-// Logs calls f with each line that matches q, as sent and decoded, and idle when no further line
-// has arrived yet. With Follow it continues with new lines until ctx is done or superd has ended
-// for good. If a successor takes over, the lines continue at the same cursor.
-func (c *Client) Logs(ctx context.Context, q LogQuery, f func(sent []byte, l *LogLine) error, idle func() error) error {
+// Logs calls f with the lines that match q, and idle when no further line has arrived yet. With
+// Follow it continues with new lines until ctx is done or superd has ended for good. If a successor
+// takes over, the lines continue at the same cursor.
+func (c *Client) Logs(ctx context.Context, q LogQuery, f func(b *LogBlock) error, idle func() error) error {
 	cursors := map[string]string{} // last cursors, by the part before the last colon
-	line := func(line []byte) error {
-		var l LogLine
-		if err := json.Unmarshal(line, &l); err != nil {
-			return fmt.Errorf("read answer of superd: %w", err)
+	var b LogBlock
+	s := streaming{request: func() request { return q.request(cursors, true) }, endless: q.Follow, idle: idle}
+	s.text = func(head []byte) (int, error) {
+		b = LogBlock{}
+		if err := json.Unmarshal(head, &b); err != nil || b.Length == nil {
+			return 0, err
 		}
-		if i := strings.LastIndexByte(l.Cursor, ':'); i >= 0 && q.Follow {
-			cursors[l.Cursor[:i]] = l.Cursor
-		}
-		return f(line, &l)
+		return *b.Length + len("\n"), nil
 	}
-	return c.stream(ctx, streaming{request: func() request { return q.request(cursors) }, endless: q.Follow, line: line, idle: idle})
+	s.line = func(block []byte) error {
+		if i := strings.LastIndexByte(b.Cursor, ':'); i >= 0 && q.Follow {
+			cursors[b.Cursor[:i]] = b.Cursor
+		}
+		if b.Length != nil {
+			b.Text = block[len(block)-1-*b.Length : len(block)-1]
+		}
+		return f(&b)
+	}
+	return c.stream(ctx, s)
+}
+
+// LogsJSON is Logs with a JSON object for each line, as sent, with its line end. f is not called
+// with objects that have only a cursor.
+func (c *Client) LogsJSON(ctx context.Context, q LogQuery, f func(line []byte) error, idle func() error) error {
+	cursors := map[string]string{}
+	s := streaming{request: func() request { return q.request(cursors, false) }, endless: q.Follow, idle: idle}
+	s.line = func(line []byte) error {
+		if q.Follow {
+			// the last key, so that the rest need not be decoded
+			i := bytes.LastIndex(line, []byte(`"cursor":`))
+			var last struct{ Cursor string }
+			if err := json.Unmarshal(append([]byte{'{'}, line[max(i, 0):]...), &last); err != nil {
+				return fmt.Errorf("read answer of superd: %w", err)
+			}
+			if i := strings.LastIndexByte(last.Cursor, ':'); i >= 0 {
+				cursors[last.Cursor[:i]] = last.Cursor
+			}
+		}
+		if bytes.HasPrefix(line, []byte(`{"instance":`)) {
+			return nil
+		}
+		return f(line)
+	}
+	return c.stream(ctx, s)
 }
 
 // request returns the request for the lines after cursors, if there are any. The cursors are sent
-// in the body, since they may exceed a request line.
-func (q *LogQuery) request(cursors map[string]string) request {
+// in the body, since they may exceed a request line. The answer begins with the first line that
+// matches, which may take any time to find.
+func (q *LogQuery) request(cursors map[string]string, blocks bool) request {
 	form := url.Values{"name": q.Names}
 	set := func(key, value string) {
 		if value != "" {
@@ -87,13 +118,14 @@ func (q *LogQuery) request(cursors map[string]string) request {
 	set("since", q.Since)
 	set("until", q.Until)
 	set("run", q.Run)
-	if q.Raw {
-		set("raw", "1")
-	}
-	if q.Follow {
-		set("follow", "1")
+	for key, value := range map[string]bool{
+		"raw": q.Raw, "follow": q.Follow, "skip": q.Skip, "times": q.Times, "blocks": blocks,
+	} {
+		if value {
+			set(key, "1")
+		}
 	}
 	// One field for all cursors: the reader refuses forms with more than 10,000 fields.
 	set("cursor", strings.Join(slices.Sorted(maps.Values(cursors)), " "))
-	return request{path: "/v1/logs", form: form, post: true, repeatable: true}
+	return request{path: "/v1/logs", form: form, post: true, repeatable: true, unbounded: true}
 }

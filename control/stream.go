@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -19,7 +20,9 @@ type streaming struct {
 	request func() request
 	endless bool
 	line    func(line []byte) error // called with each line and its line end
-	idle    func() error            // called when no further line has arrived yet; may be nil
+	// text returns how many bytes of text follow a line; line is called with both. nil: none do
+	text func(line []byte) (bytes int, err error)
+	idle func() error // called when no further line has arrived yet; may be nil
 }
 
 // stream makes a request and passes the lines of the answer to line, until that returns an error or
@@ -66,13 +69,15 @@ func isBusy(err error) bool {
 // read passes on the lines of an answer. cut reports that the answer did not end regularly, as when
 // superd was killed. An incomplete last line is dropped.
 func (s *streaming) read(answer io.Reader) (received, cut bool, err error) {
+	var line []byte
 	for lines := bufio.NewReaderSize(answer, 64<<10); ; received = true {
 		if s.idle != nil && lines.Buffered() == 0 {
 			if err := s.idle(); err != nil {
 				return received, false, err
 			}
 		}
-		line, err := lines.ReadBytes('\n')
+		var err error
+		line, err = s.readLine(lines, line[:0])
 		switch {
 		case err == io.EOF && len(line) == 0:
 			return received, false, nil
@@ -83,4 +88,29 @@ func (s *streaming) read(answer io.Reader) (received, cut bool, err error) {
 			return received, false, err
 		}
 	}
+}
+
+// readLine appends the next line and the text that follows it.
+func (s *streaming) readLine(lines *bufio.Reader, line []byte) ([]byte, error) {
+	for {
+		part, err := lines.ReadSlice('\n')
+		line = append(line, part...)
+		if err == nil {
+			break
+		}
+		if err != bufio.ErrBufferFull {
+			return line, err
+		}
+	}
+	if s.text == nil {
+		return line, nil
+	}
+	n, err := s.text(line)
+	if err != nil {
+		return line, err
+	}
+	head := len(line)
+	line = slices.Grow(line, n)[:head+n]
+	_, err = io.ReadFull(lines, line[head:])
+	return line, err
 }

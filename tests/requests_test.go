@@ -95,7 +95,7 @@ type requests struct{ *rand.Rand }
 
 func (r *requests) next() (method, path string) {
 	routes := []string{
-		"GET /v1/status name brief", "GET /v1/programs/{name}/logs lines", "GET /v1/logs name lines since run grep raw cursor", "GET /v1/tree name",
+		"GET /v1/status name brief", "GET /v1/programs/{name}/logs lines", "GET /v1/logs name lines since run grep raw cursor blocks times", "GET /v1/tree name",
 		"GET /v1/programs/{name}/why", "GET /v1/events since", "GET /v1/history name", "GET /v1/version", "POST /v1/reload dry_run",
 		"POST /v1/programs/signal name signal", "POST /v1/programs/{name}/signal signal", "POST /v1/scale scale wait timeout",
 		"POST /v1/programs/start name wait timeout", "POST /v1/programs/stop name wait timeout", "POST /v1/programs/{name}/restart wait timeout",

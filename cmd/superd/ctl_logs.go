@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,21 +22,27 @@ const defaultLines = 30
 
 func newLogsCommand(flags *ctlFlags) *cobra.Command {
 	var lines, run string
-	var asJSON bool
+	var asJSON, times bool
 	var query control.LogQuery
 	cmd := &cobra.Command{
 		Use:   "logs [NAME...]",
 		Short: "Show the output of programs",
 		Long: `Logs shows the last lines that programs have printed, also from rotated and compressed files. Lines
 of several programs are prefixed with their names and sorted by time. The log formats text and json
-record the time of each line; a line of a raw log counts as old as its file.
+record the time of each line. Raw lines have a time if they come while --follow waits for them; an
+older one counts as old as its file.
 
 Control characters are escaped, colours removed and tabs expanded, unless --raw is given. Of a line
 longer than 16 KiB, --grep matches pieces of that size separately. A piece is shown like a line if
 the pieces beside it do not match, or if several programs are shown.
 
+A terminal shows all times that are known. Other output has only those that the log records, unless
+--times is given.
+
 With --follow it continues with new lines, through rotations, restarts of programs, and crashes and
-upgrades of superd. It includes matching programs that are added later. It ends when superd ends.`,
+upgrades of superd. It includes matching programs that are added later. It ends when superd ends. A
+terminal that is more than 16 MiB behind skips output, and says how much. All other output gets all
+of it, unless rotation removes it before.`,
 		Example: `  superd logs                       all programs
   superd logs -f web
   superd logs --since 08:00 --until 08:10 --grep 'error|warn'
@@ -64,8 +71,18 @@ upgrades of superd. It includes matching programs that are added later. It ends 
 				return err
 			}
 			query.Names, query.Lines, query.Run = names, n, run
-			p := newLogPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), asJSON, query.Raw)
-			p.pieces = query.Grep != ""
+			query.Times = times
+			query.Skip = query.Follow && terminal.Detect(cmd.OutOrStdout(), os.Getenv).Terminal
+			if query.Skip && !cmd.Flags().Changed("times") {
+				query.Times = true
+			}
+			p := newLogPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr())
+			if asJSON {
+				err := client.LogsJSON(cmd.Context(), query, p.printJSON, p.out.Flush)
+				return nameFlag(errors.Join(err, p.out.Flush()))
+			}
+			p.raw, p.pieces = query.Raw, query.Grep != ""
+			p.times = times || !cmd.Flags().Changed("times")
 			return nameFlag(showLogs(cmd.Context(), client, query, p))
 		},
 	}
@@ -80,6 +97,8 @@ upgrades of superd. It includes matching programs that are added later. It ends 
 		"show one `run`: 0 the newest, -1 the one before, or its id in the history")
 	f.StringVar(&query.Grep, "grep", "", "show only lines that match this regular `expression`")
 	f.BoolVar(&asJSON, "json", false, "print a JSON object a line")
+	f.BoolVar(&times, "times", false,
+		"show all times that are known, =false none (default: all in a terminal, elsewhere those that the log records)")
 	f.BoolVar(&query.Raw, "raw", false, "print lines as they are in the file, byte for byte")
 	return cmd
 }
@@ -146,31 +165,30 @@ func nameFlag(err error) error {
 
 // showLogs prints the lines that the query selects.
 func showLogs(ctx context.Context, client *control.Client, query control.LogQuery, p *logPrinter) error {
-	if !p.json {
-		instances, err := client.Brief(ctx, query.Names)
-		if err != nil {
-			return err
-		}
-		for _, b := range instances {
-			p.program(b.Name)
-		}
+	instances, err := client.Brief(ctx, query.Names)
+	if err != nil {
+		return err
 	}
-	err := client.Logs(ctx, query, p.print, p.out.Flush)
+	for _, b := range instances {
+		p.program(b.Name)
+	}
+	err = client.Logs(ctx, query, p.print, p.out.Flush)
 	return errors.Join(err, p.end())
 }
 
 // A logPrinter prints lines of programs.
 type logPrinter struct {
 	out, stderr *bufio.Writer
-	json, raw   bool
+	raw, times  bool
 	lines       *terminal.LinePrinter
 	programs    map[string]*terminal.ProgramLines // by instance: those seen so far
 	openStream  string                            // instance/stream of a line without an end; or ""
 	pieces      bool                              // parts of a line may be left out, see --grep
+	text        []byte                            // memory of what is printed at a time
 }
 
-func newLogPrinter(stdout, stderr io.Writer, asJSON, raw bool) *logPrinter {
-	p := &logPrinter{out: bufio.NewWriterSize(stdout, 64<<10), stderr: bufio.NewWriter(stderr), json: asJSON, raw: raw,
+func newLogPrinter(stdout, stderr io.Writer) *logPrinter {
+	p := &logPrinter{out: bufio.NewWriterSize(stdout, 64<<10), stderr: bufio.NewWriter(stderr),
 		programs: map[string]*terminal.ProgramLines{}}
 	p.lines = terminal.NewLinePrinter(p.out, terminal.Output{Colour: terminal.Detect(stdout, os.Getenv).Colour})
 	return p
@@ -187,56 +205,73 @@ func (p *logPrinter) program(instance string) *terminal.ProgramLines {
 	return lines
 }
 
-// print prints a line or a part of one. sent is its JSON.
-func (p *logPrinter) print(sent []byte, l *control.LogLine) error {
-	if p.json {
-		if l.Line == nil && l.Note == nil {
-			return nil
-		}
-		_, err := p.out.Write(sent)
-		return err
-	}
-	program := p.program(l.Instance)
-	switch {
-	case l.Note != nil:
-		fmt.Fprintf(p.stderr, "superd: %s: %s\n", terminal.Sanitize(l.Instance), terminal.Sanitize(*l.Note))
+func (p *logPrinter) printJSON(line []byte) error {
+	_, err := p.out.Write(line)
+	return err
+}
+
+// print prints lines, a part of a line or a note.
+func (p *logPrinter) print(b *control.LogBlock) error {
+	program := p.program(b.Instance)
+	if b.Note != nil {
+		fmt.Fprintf(p.stderr, "superd: %s: %s\n", terminal.Sanitize(b.Instance), terminal.Sanitize(*b.Note))
 		return errors.Join(p.out.Flush(), p.stderr.Flush())
-	case l.Line == nil:
+	}
+	if b.Text == nil {
 		return nil
 	}
-	text := l.Text()
-	if !p.raw {
-		text = terminal.Sanitize(text)
-	}
-	stream := l.Instance + "/"
-	if l.Stream != nil {
-		stream += *l.Stream
-	}
 	several := len(p.programs) > 1
-	if continues := l.Continued && p.openStream == stream && !several; !continues {
-		if !p.raw && l.Time != nil && l.Stream != nil {
-			suffix := ""
-			if l.Partial && (several || p.pieces) {
-				suffix = "+"
-			}
-			text = *l.Time + " " + terminal.Sanitize(*l.Stream) + suffix + " " + text
-		}
+	stream := b.Instance + "/"
+	if b.Stream != nil {
+		stream += *b.Stream
+	}
+	prefix := ""
+	if continues := b.Continued && p.openStream == stream && !several; !continues {
+		prefix = p.prefix(b, several)
 		if p.openStream != "" && (!p.raw || p.pieces || several) {
 			p.out.WriteByte('\n') // its error comes again with the next write
 		}
 	}
 	p.openStream = ""
+	p.text = p.text[:0]
+	for rest, more := b.Text, true; more; {
+		line := rest
+		if more = b.Lines > 1; more {
+			line, rest, more = bytes.Cut(rest, []byte{'\n'})
+		}
+		p.text = append(p.text, prefix...)
+		if p.raw {
+			p.text = append(p.text, line...)
+		} else {
+			p.text = append(p.text, terminal.Sanitize(string(line))...)
+		}
+		p.text = append(p.text, '\n')
+	}
 	if several {
-		_, err := program.Write([]byte(text + "\n"))
+		_, err := program.Write(p.text)
 		return err
 	}
-	if l.Partial {
+	if b.Partial {
 		p.openStream = stream
-	} else {
-		text += "\n"
+		p.text = p.text[:len(p.text)-1]
 	}
-	_, err := p.out.WriteString(text)
+	_, err := p.out.Write(p.text)
 	return err
+}
+
+// prefix returns what precedes each line of a block: its time and stream.
+func (p *logPrinter) prefix(b *control.LogBlock, several bool) string {
+	if p.raw || !p.times || b.Time == nil {
+		return ""
+	}
+	if b.Stream == nil {
+		return *b.Time + " "
+	}
+	suffix := ""
+	if b.Partial && (several || p.pieces) {
+		suffix = "+"
+	}
+	return *b.Time + " " + terminal.Sanitize(*b.Stream) + suffix + " "
 }
 
 // end completes a line without an end, and flushes.

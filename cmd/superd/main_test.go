@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -40,6 +41,35 @@ func fixed(status int, body string) http.HandlerFunc {
 	}
 }
 
+// logLines answers with lines of logs, or with their blocks where they are requested.
+func logLines(lines string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		for sent := range strings.Lines(lines) {
+			var line struct {
+				Line  *string
+				Bytes []byte
+			}
+			fields := map[string]any{}
+			if err := errors.Join(json.Unmarshal([]byte(sent), &line), json.Unmarshal([]byte(sent), &fields)); err != nil {
+				panic(err)
+			}
+			if line.Line == nil || r.FormValue("blocks") != "1" {
+				fmt.Fprintln(w, strings.TrimSuffix(sent, "\n"))
+				continue
+			}
+			text := line.Bytes
+			if text == nil {
+				text = []byte(*line.Line)
+			}
+			delete(fields, "line")
+			delete(fields, "bytes")
+			fields["length"] = len(text)
+			head, _ := json.Marshal(fields)
+			fmt.Fprintf(w, "%s\n%s\n", head, text)
+		}
+	}
+}
+
 const (
 	upAndDown = `[{"name":"db","program":"db","groups":[],"state":"running","ready":true,"healthy":null,"pid":7,"since":"2026-11-21T07:20:45Z","uptime_s":1,"restarts":0,"exit":null,"next_start_in_s":null,"cpu_s":0.5,"rss_bytes":1048576,"log_file":"/l","last_line":"hello","reason":"started","status_text":null,"health_check":null},` +
 		`{"name":"web","program":"web","groups":["g"],"state":"failed","ready":false,"healthy":null,"pid":null,"since":null,"uptime_s":null,"restarts":2,"exit":{"code":3,"signal":null,"at":"2026-11-21T07:20:45Z","known":true},"next_start_in_s":null,"cpu_s":null,"rss_bytes":null,"log_file":null,"last_line":null,"reason":"exit status 3","status_text":null,"health_check":null}]`
@@ -64,7 +94,7 @@ func TestExitStatuses(t *testing.T) {
 		"/v1/programs/signal":  fixed(400, `{"error":"unknown signal \"BOO\"","remedy":""}`),
 		"/v1/reload":           fixed(422, `{"error":"a.toml:1:1: x: bad\na.toml:2:1: y: bad","remedy":"correct it","mistakes":[{},{}]}`),
 		"/v1/version":          fixed(200, `{"version":"1.2.3","commit":null,"pid":7,"keeper_pid":null,"uptime_s":61,"features":{"pidfs":true}}`),
-		"/v1/logs":             fixed(200, `{"instance":"db@1","line":"a line \u001b[2J"}`),
+		"/v1/logs":             logLines(`{"time":null,"instance":"db@1","line":"a line \u001b[2J","cursor":"db@1:r0.0"}`),
 		"/v1/why":              fixed(200, `[{"name":"db@1","state":"running","text":"db@1 runs\n  | \u001b[2J\n"},{"name":"db@2","state":"stopped","text":"db@2 rests\n"}]`),
 		"/v1/history":          fixed(200, `[{"name":"db","program":"db","run":"a","pid":7,"started_at":"2026-11-21T07:20:45Z","reason":"exit status 3","status_text":null,"health_check":null}]`),
 		"/v1/events": func(w http.ResponseWriter, r *http.Request) {
@@ -131,7 +161,7 @@ func TestExitStatuses(t *testing.T) {
 		{ctl("version", "--json"), 0, `"pid":7`, ""},
 		{ctl("logs", "db"), 0, "db@1 | a line \\x1b[2J\n", ""},
 		{ctl("logs", "db", "--raw"), 0, "db@1 | a line \x1b[2J\n", ""},
-		{ctl("logs", "db", "--json"), 0, `{"instance":"db@1","line":"a line`, ""},
+		{ctl("logs", "db", "--json"), 0, `"instance":"db@1","line":"a line`, ""},
 		{ctl("logs", "db", "--json", "--raw"), 2, "", "--raw"},
 		{ctl("logs", "db", "-n", "some"), 2, "", `"some"`},
 		{ctl("why", "db"), 0, "db@1 runs\n  | \\x1b[2J\n\ndb@2 rests\n", ""},
@@ -225,6 +255,7 @@ func TestPrintedLogs(t *testing.T) {
 		want                string
 	}{
 		{"several", all, lines, nil, "a    | 2026-11-21T07:20:45.250123Z stdout+ a\\x1b[2J\nlong | three\na    | \\xff\n"},
+		{"without times", all, lines, []string{"--times=false"}, "a    | a\\x1b[2J\nlong | three\na    | \\xff\n"},
 		{"several, raw", all, lines, []string{"--raw"}, "a    | a\x1b[2J\nlong | three\na    | \xff\n"},
 		{"one, and another that comes", `[{"name":"a","state":"running","pid":1}]`, lines, nil,
 			"2026-11-21T07:20:45.250123Z stdout a\\x1b[2J\nlong | three\na    | \\xff\n"},
@@ -236,7 +267,7 @@ func TestPrintedLogs(t *testing.T) {
 		{"pieces that match, raw", `[{"name":"a","state":"running","pid":1}]`, pieces, []string{"--grep", "o", "--raw"}, "one whole\ntwo\nthree"},
 	}
 	for _, tt := range tests {
-		dir := superdStub(t, map[string]http.HandlerFunc{"/v1/status": fixed(200, tt.status), "/v1/logs": fixed(200, strings.TrimSuffix(tt.lines, "\n"))})
+		dir := superdStub(t, map[string]http.HandlerFunc{"/v1/status": fixed(200, tt.status), "/v1/logs": logLines(tt.lines)})
 		var stdout, stderr bytes.Buffer
 		args := append([]string{"ctl", "--runtime-dir", dir, "logs", "*"}, tt.args...)
 		if status := run(t.Context(), args, &stdout, &stderr); status != 0 || strings.Contains(tt.lines, "missing") != (stderr.String() == "superd: a: 3 bytes are missing\n") {

@@ -57,6 +57,9 @@ func (s *Server) readLogs(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := &stream{w: w, client: http.NewResponseController(w)}
 	w.Header().Set("Content-Type", "application/x-ndjson")
+	if q.query.Blocks {
+		w.Header().Set("Content-Type", "application/octet-stream")
+	}
 	if !q.query.Follow {
 		out.stall = s.writeTimeout
 	} else if err := out.client.Flush(); err != nil {
@@ -66,7 +69,7 @@ func (s *Server) readLogs(w http.ResponseWriter, r *http.Request) error {
 	defer reading.Close()
 	err = reading.Set(readings)
 	for ending := false; err == nil; {
-		if err = send(reading, out); err != nil || !q.query.Follow || ending {
+		if err = send(reading, q.query.Blocks, out); err != nil || !q.query.Follow || ending {
 			break
 		}
 		select {
@@ -92,8 +95,12 @@ func (s *Server) readLogs(w http.ResponseWriter, r *http.Request) error {
 }
 
 // send sends all lines available now.
-func send(reading *follow.Reading, out *stream) error {
+func send(reading *follow.Reading, blocks bool, out *stream) error {
 	buffer := make([]byte, 0, writeBytes)
+	appendEntry := (*follow.Entry).AppendJSON
+	if blocks {
+		appendEntry = (*follow.Entry).AppendBlock
+	}
 	for {
 		e, err := reading.Next()
 		if err != nil {
@@ -104,7 +111,7 @@ func send(reading *follow.Reading, out *stream) error {
 			if e.FromStderrLog {
 				which = logs.Stderr
 			}
-			buffer = e.AppendJSON(buffer, logName(e.Instance, which))
+			buffer = appendEntry(e, buffer, logName(e.Instance, which))
 		}
 		if len(buffer) > 0 && (e == nil || len(buffer) >= writeBytes) {
 			if _, err := out.Write(buffer); err != nil {
@@ -124,11 +131,13 @@ func (s *Server) logRequest(r *http.Request) (*logRequest, error) {
 	if q.query.Lines, err = lineCount(r); err != nil {
 		return nil, err
 	}
-	if q.query.Follow, err = flag(r, "follow", false); err != nil {
-		return nil, err
-	}
-	if q.query.Raw, err = flag(r, "raw", false); err != nil {
-		return nil, err
+	for name, value := range map[string]*bool{
+		"follow": &q.query.Follow, "raw": &q.query.Raw, "blocks": &q.query.Blocks,
+		"skip": &q.query.Skip, "times": &q.query.Times,
+	} {
+		if *value, err = flag(r, name, false); err != nil {
+			return nil, err
+		}
 	}
 	if text := r.Form.Get("since"); text != "" {
 		if q.query.Since, err = parseTime(text, time.Now()); err != nil {

@@ -19,11 +19,13 @@ import (
 // read returns the lines that q selects, and the notes.
 func (h *harness) read(q control.LogQuery) (string, error) {
 	var got strings.Builder
-	err := h.client.Logs(h.t.Context(), q, func(_ []byte, l *control.LogLine) error {
+	err := h.client.Logs(h.t.Context(), q, func(l *control.LogBlock) error {
 		if l.Note != nil {
 			got.WriteString("[" + *l.Note + "] ")
-		} else if l.Line != nil {
-			got.WriteString(l.Instance + ":" + l.Text() + " ")
+		} else if l.Text != nil {
+			for line := range strings.SplitSeq(string(l.Text), "\n") {
+				got.WriteString(l.Instance + ":" + line + " ")
+			}
 		}
 		return nil
 	}, nil)
@@ -114,8 +116,8 @@ func TestFollowedLogsIncludeWhatIsAdded(t *testing.T) {
 	defer cancel()
 	lines := make(chan string, 10)
 	go func() {
-		_ = h.client.Logs(ctx, control.LogQuery{Names: []string{"web", "late"}, Lines: 1, Follow: true}, func(_ []byte, l *control.LogLine) error {
-			lines <- l.Instance + ":" + l.Text()
+		_ = h.client.Logs(ctx, control.LogQuery{Names: []string{"web", "late"}, Lines: 1, Follow: true}, func(l *control.LogBlock) error {
+			lines <- l.Instance + ":" + string(l.Text)
 			return nil
 		}, nil)
 		close(lines)
@@ -125,8 +127,8 @@ func TestFollowedLogsIncludeWhatIsAdded(t *testing.T) {
 	}
 	lines = make(chan string, 10)
 	go func() {
-		_ = h.client.Logs(ctx, control.LogQuery{Names: []string{"web"}, Lines: 1, Follow: true}, func(_ []byte, l *control.LogLine) error {
-			lines <- l.Instance + ":" + l.Text()
+		_ = h.client.Logs(ctx, control.LogQuery{Names: []string{"web"}, Lines: 1, Follow: true}, func(l *control.LogBlock) error {
+			lines <- l.Instance + ":" + string(l.Text)
 			return nil
 		}, nil)
 		close(lines)

@@ -22,7 +22,7 @@ type route struct {
 }
 
 func (s *Server) routes() []route {
-	logParams := []string{"name", "lines", "follow", "since", "run", "grep", "raw", "cursor", "until"}
+	logParams := []string{"name", "lines", "follow", "since", "run", "grep", "raw", "cursor", "until", "times", "skip", "blocks"}
 	routes := []route{
 		{"GET", "/v1/status", []string{"name", "brief"}, s.status},
 		{"GET", "/v1/status/watch", []string{"name", "brief"}, s.watch},

@@ -135,8 +135,8 @@ func TestLogs(t *testing.T) {
 			t.Errorf("logs, %d lines: status %d, %d bytes, want %d", lines, status, len(got), len(want))
 		}
 		var got bytes.Buffer
-		err := h.client.Logs(t.Context(), control.LogQuery{Names: []string{"web"}, Lines: lines}, func(_ []byte, l *control.LogLine) error {
-			fmt.Fprintln(&got, l.Text())
+		err := h.client.Logs(t.Context(), control.LogQuery{Names: []string{"web"}, Lines: lines}, func(l *control.LogBlock) error {
+			fmt.Fprintln(&got, string(l.Text))
 			return nil
 		}, nil)
 		if err != nil || got.String() != want {
