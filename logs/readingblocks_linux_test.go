@@ -17,7 +17,7 @@ import (
 // A piece is a line or a part of one that a reading has returned, or a note.
 type piece struct {
 	instance, time, stream, line string
-	partial                      bool
+	partial, continued           bool
 	missing                      int64
 }
 
@@ -43,7 +43,7 @@ func pieces(t testing.TB, r *follow.Reading) (all []piece, blocks int) {
 			}
 		}
 		for _, line := range lines {
-			all = append(all, piece{e.Instance, e.Time, e.Stream, line, e.Partial, e.MissingBytes})
+			all = append(all, piece{e.Instance, e.Time, e.Stream, line, e.Partial, e.Continued, e.MissingBytes})
 		}
 	}
 }
@@ -71,9 +71,13 @@ func eachQuery(f func(name string, q follow.Query)) {
 		for _, lines := range []int{-1, 1, 4, 7} {
 			for name, q := range map[string]follow.Query{
 				"any": {}, "since": {Since: instant(2)}, "until": {Until: instant(2)},
-				"line": {Grep: regexp.MustCompile("line")}, "alternatives": {Grep: regexp.MustCompile("line 2|of it|long")},
-				"escaped": {Grep: regexp.MustCompile(`"line"`)}, "anchors": {Grep: regexp.MustCompile(`^line [13]$`)},
-				"no literal": {Grep: regexp.MustCompile("[0-9]$")}, "empty": {Grep: regexp.MustCompile("^$")},
+				"line": {Grep: regexp.MustCompile("line")}, "parts": {Grep: regexp.MustCompile("mid|part|line")},
+				"alternatives": {Grep: regexp.MustCompile("line 2|of it|long")},
+				"escaped":      {Grep: regexp.MustCompile(`a "line"`)},
+				"fold":         {Grep: regexp.MustCompile("(?i)LINE 2|Of iT|lonG")},
+				"fold 2":       {Grep: regexp.MustCompile("(?i)no record|É|m[iI]D")},
+				"anchors":      {Grep: regexp.MustCompile(`^line [13]$`)},
+				"no literal":   {Grep: regexp.MustCompile("[0-9]$")}, "empty": {Grep: regexp.MustCompile("^$")},
 			} {
 				q.Raw, q.Lines = raw, lines
 				f(fmt.Sprintf("%s, %d lines, raw %v", name, lines, raw), q)
@@ -133,7 +137,13 @@ func TestGrepSkipsNoMatch(t *testing.T) {
 			}
 			got, _ := r.readPieces(q, input)
 			all, _ := r.readPieces(follow.Query{Lines: -1, Raw: q.Raw}, input)
-			want := slices.DeleteFunc(all, func(p piece) bool { return !q.Grep.MatchString(p.line) })
+			var want []piece
+			for i, p := range all {
+				p.continued = p.continued && q.Grep.MatchString(all[i-1].line)
+				if q.Grep.MatchString(p.line) {
+					want = append(want, p)
+				}
+			}
 			if !slices.Equal(got, want) {
 				t.Errorf("%s of %s:\ngot  %.300v\nwant %.300v", name, input.Log.Name(), got, want)
 			}
@@ -160,7 +170,7 @@ func TestBlocksResume(t *testing.T) {
 				break
 			}
 			for line := range strings.SplitSeq(string(e.Line), "\n") {
-				got = append(got, piece{e.Instance, e.Time, e.Stream, line, e.Partial, 0})
+				got = append(got, piece{e.Instance, e.Time, e.Stream, line, e.Partial, e.Continued, 0})
 			}
 			c, err := segment.ParseCursor(e.Cursor.String())
 			if err != nil {
@@ -239,8 +249,10 @@ func TestLiveLinesHaveTimes(t *testing.T) {
 	r := newRig(t)
 	one, two := r.program(Options{Path: filepath.Join(t.TempDir(), "one.log")}), r.program(Options{Path: filepath.Join(t.TempDir(), "two.log")})
 	one.log("before\n")
-	for _, times := range []bool{true, false} {
-		reading := follow.NewReading(t.Context(), follow.Query{Lines: 1, Follow: true, Times: times})
+	for _, q := range []follow.Query{{Times: true}, {Times: true, Blocks: true}, {}} {
+		times := q.Times
+		q.Lines, q.Follow = 1, true
+		reading := follow.NewReading(t.Context(), q)
 		if err := reading.Set([]follow.Input{{Log: one.Log(Stdout)}, {Log: two.Log(Stdout)}}); err != nil {
 			t.Fatal(err)
 		}

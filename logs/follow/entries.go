@@ -125,7 +125,7 @@ func (s *source) nextEntry() bool {
 		if e.MissingBytes > 0 {
 			e.Note = missingText(e.MissingBytes, s.missingCause)
 		}
-		s.missingCause, s.midLine = nil, false
+		s.missingCause = nil
 		s.at = s.position
 		e.Cursor = s.segments.Cursor(s.at)
 		return true
@@ -151,7 +151,6 @@ func (s *source) nextEntry() bool {
 	}
 	s.start += taken
 	s.at += int64(taken)
-	s.midLine = taken == n
 	e.Line, e.Cursor = text[:n], s.cursor()
 	if records {
 		s.decode(e, text[:n])
@@ -192,7 +191,12 @@ func (s *source) cameAt(p int64) bool {
 
 // skipUnmatched skips whole lines in pending that can't match.
 func (s *source) skipUnmatched() {
-	if s.literals == nil || s.literals.escaped && s.segments.OutputEnd().Format == frame.JSON || s.midLine || s.span != nil || s.lines != [len(s.lines)]lineState{} {
+	switch {
+	case s.literals == nil, s.span != nil, s.start == len(s.pending):
+		return
+	case s.literals.escaped && s.segments.OutputEnd().Format == frame.JSON:
+		return
+	case s.lines != [len(s.lines)]lineState{}: // a part that matched may be continued
 		return
 	}
 	candidate := s.literals.find(s.pending, s.start)

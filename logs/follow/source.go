@@ -27,7 +27,6 @@ type source struct {
 	missingCause error          // why they can't be shown; nil: their file was removed
 	returnRest   bool           // return a line without an end in pending as it is
 	cut          bool           // a partial entry continues in the next one
-	midLine      bool           // pending begins in a line
 	toSkip       int            // how many matching lines are still to be skipped
 	lines        [3]lineState   // of each stream's present line; first of lines without a stream
 	matched      bool           // an entry of the run was returned
