@@ -222,6 +222,56 @@ func TestStreamContinues(t *testing.T) {
 	}
 }
 
+// TestLogsThatTakeLong: the first line that matches may be found later than superd answers
+// otherwise.
+func TestLogsThatTakeLong(t *testing.T) {
+	l, path := listen(t)
+	c := NewClient(path)
+	c.timeout = 10 * time.Millisecond
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(3 * c.timeout)
+		_, _ = io.WriteString(w, `{"instance":"web","length":1,"cursor":"web:r0.0"}`+"\nx\n")
+	})}
+	go func() { _ = server.Serve(l) }()
+	defer server.Close()
+	got := ""
+	if err := c.Logs(t.Context(), LogQuery{Lines: -1}, func(b *LogBlock) error { got += string(b.Text); return nil }, nil); err != nil || got != "x" {
+		t.Errorf("logs that took long: %q, %v", got, err)
+	}
+}
+
+// TestFollowedJSONContinues: lines as JSON continue after the newest line of each log, and objects
+// with only a cursor are not passed on.
+func TestFollowedJSONContinues(t *testing.T) {
+	l, path := listen(t)
+	requests := make(chan string, 10)
+	go func() {
+		for i := range 2 {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			r, err := http.ReadRequest(bufio.NewReader(conn))
+			if err != nil {
+				return
+			}
+			requests <- r.FormValue("cursor")
+			text := `{"instance":"db","cursor":"db:r0.0"}` + "\n" + `{"time":null,"line":"\"cursor\":\"x:y","cursor":"web:stderr:r0.1"}` + "\n" +
+				fmt.Sprintf(`{"time":null,"line":"%d","cursor":"web:stderr:r0.%[1]d"}`+"\n{", i+2)
+			fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(text), text)
+			if i == 1 {
+				l.Close()
+			}
+			conn.Close()
+		}
+	}()
+	lines := 0
+	err := NewClient(path).LogsJSON(t.Context(), LogQuery{Lines: -1, Follow: true}, func([]byte) error { lines++; return nil }, nil)
+	if first, second := <-requests, <-requests; err != nil || lines != 4 || first != "" || second != "db:r0.0 web:stderr:r0.2" {
+		t.Errorf("%d lines, %v; the requests continue at %q and %q", lines, err, first, second)
+	}
+}
+
 // TestManyCursors: a follower of more instances than a form may have fields can continue.
 func TestManyCursors(t *testing.T) {
 	cursors := map[string]string{}

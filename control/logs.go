@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -79,19 +78,24 @@ func (c *Client) Logs(ctx context.Context, q LogQuery, f func(b *LogBlock) error
 // LogsJSON is Logs with a JSON object for each line, as sent, with its line end. f is not called
 // with objects that have only a cursor.
 func (c *Client) LogsJSON(ctx context.Context, q LogQuery, f func(line []byte) error, idle func() error) error {
-	cursors := map[string]string{}
-	s := streaming{request: func() request { return q.request(cursors, false) }, endless: q.Follow, idle: idle}
+	last := map[string]*[]byte{} // newest cursors as sent, by the part before the last colon
+	next := func() request {
+		cursors := map[string]string{}
+		for name, cursor := range last {
+			cursors[name] = string(*cursor)
+		}
+		return q.request(cursors, false)
+	}
+	s := streaming{request: next, endless: q.Follow, idle: idle}
 	s.line = func(line []byte) error {
-		if q.Follow {
-			// the last key, so that the rest need not be decoded
-			i := bytes.LastIndex(line, []byte(`"cursor":`))
-			var last struct{ Cursor string }
-			if err := json.Unmarshal(append([]byte{'{'}, line[max(i, 0):]...), &last); err != nil {
-				return fmt.Errorf("read answer of superd: %w", err)
+		// The cursor is the last key, and needs no escapes: the rest need not be decoded.
+		_, cursor, _ := cutLast(bytes.TrimSuffix(line, []byte("\"}\n")), []byte(`"cursor":"`))
+		if name, _, ok := cutLast(cursor, []byte{':'}); ok && q.Follow {
+			if last[string(name)] == nil {
+				last[string(name)] = new([]byte)
 			}
-			if i := strings.LastIndexByte(last.Cursor, ':'); i >= 0 {
-				cursors[last.Cursor[:i]] = last.Cursor
-			}
+			newest := last[string(name)]
+			*newest = append((*newest)[:0], cursor...)
 		}
 		if bytes.HasPrefix(line, []byte(`{"instance":`)) {
 			return nil
@@ -99,6 +103,15 @@ func (c *Client) LogsJSON(ctx context.Context, q LogQuery, f func(line []byte) e
 		return f(line)
 	}
 	return c.stream(ctx, s)
+}
+
+// cutLast is bytes.Cut around the last separator.
+func cutLast(text, separator []byte) (before, after []byte, found bool) {
+	i := bytes.LastIndex(text, separator)
+	if i < 0 {
+		return text, nil, false
+	}
+	return text[:i], text[i+len(separator):], true
 }
 
 // request returns the request for the lines after cursors, if there are any. The cursors are sent
