@@ -171,6 +171,10 @@ func (c *Collector) Open(s *Store, scope *loop.Scope, name string, o Options) {
 	c.chooseFiles()
 	s.collectors.Add(1)
 	scope.Adopt(&c.loop.link, c)
+	if s.display != nil {
+		s.display.Expect(name)
+		c.show()
+	}
 }
 
 // Attach sets the read end of a stream, once in its life. The collector owns fd from now on; after

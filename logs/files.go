@@ -17,13 +17,14 @@ func (c *Collector) applyOptions() {
 		f.Close()
 	}
 	c.shared.Lock()
-	defer c.shared.Unlock()
 	c.chooseFiles()
 	for _, f := range before {
 		if !slices.ContainsFunc(c.shared.streams, func(s *stream) bool { return s.file == f }) {
 			f.Release()
 		}
 	}
+	c.shared.Unlock()
+	c.notifyWatchers() // the log is now one that nobody else reports to grow
 }
 
 // chooseFiles gives each stream its file by the options. The caller holds the lock.

@@ -262,27 +262,6 @@ func TestFollowFileChangedUnderneath(t *testing.T) {
 	}
 }
 
-func TestFollowFromStart(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "web.log")
-	logstest.WriteFile(t, path, "from a predecessor\n")
-	p := newRig(t).program(Options{Path: path, MaxSize: 30, Keep: 10})
-	p.log("one\n")
-	p.log("two\nthree\n")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	r := &reader{program: p, gate: make(chan struct{}), came: make(chan struct{}, 1), wrote: make(chan struct{}, 1)}
-	close(r.gate)
-	ended := make(chan error)
-	go func() { ended <- p.FollowFromStart(ctx, Stdout, r) }()
-	r.expect("one\ntwo\nthree\n")
-	p.log("four\n")
-	r.expect("one\ntwo\nthree\nfour\n")
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("FollowFromStart() = %v, want context.Canceled", err)
-	}
-}
-
 // TestTailAcrossRemovedFile: a missing segment is skipped, backward and forward.
 func TestTailAcrossRemovedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")

@@ -8,7 +8,6 @@ import (
 
 	"superd/logs/follow"
 	"superd/logs/frame"
-	"superd/logs/logstest"
 	"superd/logs/pipe"
 	"superd/logs/segment"
 )
@@ -46,9 +45,8 @@ func TestFollowMovedFileThatGrows(t *testing.T) {
 		t.Run(string(format), func(t *testing.T) {
 			r := newRig(t)
 			o := Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: format}
+			shown := r.show()
 			p := r.program(o)
-			shown := &syncBuffer{}
-			go func() { _ = p.FollowFromStart(t.Context(), Stdout, shown) }()
 			write, reopen := p.log, func() {}
 			if format == frame.Direct {
 				var f *os.File
@@ -62,8 +60,7 @@ func TestFollowMovedFileThatGrows(t *testing.T) {
 			}
 			expect := func(want string) {
 				t.Helper()
-				r.poll(want, func() bool { return shown.Len() >= len(want) })
-				logstest.Equal(t, "followed", shown.String(), want)
+				shown.expect(want)
 			}
 			write("one\n")
 			expect("one\n")

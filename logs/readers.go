@@ -24,15 +24,6 @@ func (c *Collector) Follow(ctx context.Context, lines int, goOn bool, w io.Write
 	return follow.Lines(ctx, c.Log(Stdout), lines, goOn, w)
 }
 
-// FollowFromStart is Follow for all that this collector has ever written to the log of a stream.
-func (c *Collector) FollowFromStart(ctx context.Context, which Stream, w io.Writer) error {
-	log := c.Log(which)
-	if log == nil {
-		return nil
-	}
-	return follow.FromStart(ctx, log, w)
-}
-
 // AwaitLine calls done on the loop with the first line of the present run's output that matches the
 // pattern, unless the scope is closed before: see [follow.AwaitLine]. Lines that the run wrote
 // before the call count, from [Collector.BeginRun] on. from is for a run that began before this

@@ -34,6 +34,7 @@ func (c *Collector) reportRunStart() {
 }
 
 func (c *Collector) notifyWatchers() {
+	c.show()
 	c.shared.Lock()
 	watchers := c.shared.watching()
 	c.shared.Unlock()

@@ -198,6 +198,7 @@ type sharedState struct {
 	// awaitsDirectOpen is set for each stream until a process of the run opens the file that it
 	// writes itself (Direct).
 	awaitsDirectOpen [streams]bool
+	shown            [streams]bool // the log of each stream is shown on the display
 
 	// The draining goroutine reads the following without the lock, as it alone changes them.
 
@@ -319,6 +320,7 @@ type Store struct {
 	exiting           atomic.Bool    // see PrepareExit
 	archive           segment.Archive
 	sinks             sink.Set
+	display           *Display // nil: none
 	refused           pipe.RefusedCalls
 	onFirstOutput     func(RunStart)                  // nil: not set
 	beforeFirstOutput func(at RunStart, saved func()) // nil: not set

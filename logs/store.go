@@ -108,17 +108,24 @@ func (s *Store) PrepareExit() {
 // Wait returns when every collector has closed its descriptors. Each does so after its scope is
 // closed and its last write has returned. If ctx ends first, Wait returns the error of ctx.
 func (s *Store) Wait(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
+	return await(ctx, "collectors to end", func() {
 		s.collectors.Wait()
 		s.archive.Stop()
+	})
+}
+
+// await calls wait, but returns when ctx ends. what is for the error.
+func await(ctx context.Context, what string, wait func()) error {
+	done := make(chan struct{})
+	go func() {
+		wait()
 		close(done)
 	}()
 	select {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("wait for collectors to end: %w", ctx.Err())
+		return fmt.Errorf("wait for %s: %w", what, ctx.Err())
 	}
 }
 

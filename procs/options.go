@@ -35,8 +35,6 @@ type Options struct {
 	Keeper      host.FDStore     // nil: no process survives this superd
 	Journal     handover.Journal // nil: no records for a successor
 	Predecessor Predecessor
-	// For code that shows the lines; runEnded is called on the loop
-	OnCollector func(*logs.Collector) (runEnded func())
 
 	tests testSettings
 }

@@ -41,7 +41,6 @@ func newPlatform(o Options) *platform {
 			Paths:       o.Paths,
 			NotifyKey:   o.NotifyKey,
 			Rules:       o.tests.rules,
-			OnCollector: o.OnCollector,
 		},
 		startedAt: o.Loop.Now(),
 	}

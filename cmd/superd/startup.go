@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"time"
 
 	sddaemon "github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
@@ -88,7 +87,7 @@ func (s *startup) finish(err error) error {
 	s.awaitLogFiles()
 	s.removeCrashLog()
 	s.closeEvents() // before the server ends, so that clients that follow events see the last ones
-	waitFor(&s.printed, finalWriteTimeout)
+	s.awaitShown()
 	if err := errors.Join(err, s.daemon.endServing()); err != nil {
 		return err
 	}
@@ -114,8 +113,7 @@ type startup struct {
 	removeCrashLog func()
 	store          *logs.Store
 	options        procs.Options
-	printed        sync.WaitGroup // goroutines that show lines of programs
-	storedListener int            // descriptor
+	storedListener int // descriptor
 	messagesClosed sync.Once
 }
 
@@ -303,33 +301,19 @@ func (s *startup) collectOptions() (err error) {
 		d.log.Warn("schedule_jitter does not depend on the machine", "error", err)
 	}
 	if s.show {
-		s.options.OnCollector = s.showLines()
+		s.showLines()
 	}
 	return nil
 }
 
-// showLines returns a function that shows the lines of a collector on standard output, and returns
-// what ends a run there.
-func (s *startup) showLines() func(*logs.Collector) func() {
+// showLines makes the store show the lines of programs on standard output.
+func (s *startup) showLines() {
 	output := terminal.Detect(s.stdout, os.Getenv)
 	printer := terminal.NewLinePrinter(s.store.BetweenRecords(s.stdout), output)
-	return func(c *logs.Collector) func() {
-		var all []*terminal.ProgramLines
-		for _, which := range c.LogStreams() {
-			lines := printer.Program(c.Name())
-			all = append(all, lines)
-			s.printed.Go(func() {
-				defer lines.Close()
-				// Not a failure: what a closed terminal does not show is in the log file.
-				_ = c.FollowFromStart(context.Background(), which, lines)
-			})
-		}
-		return func() {
-			for _, lines := range all {
-				go lines.EndRun() // showing may block
-			}
-		}
-	}
+	s.store.ShowOn(&logs.Display{
+		Expect: printer.Expect,
+		Open:   func(name string) logs.LineWriter { return printer.Program(name) },
+	})
 }
 
 func (s *startup) storeListener() (err error) {
@@ -451,15 +435,10 @@ func (s *startup) awaitLogFiles() {
 	}
 }
 
-// waitFor waits for the group, at most for patience.
-func waitFor(group *sync.WaitGroup, timeout time.Duration) {
-	done := make(chan struct{})
-	go func() {
-		group.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-time.After(timeout):
-	}
+// awaitShown waits until the lines of programs are shown. What a terminal that hangs does not show
+// is in the log files.
+func (s *startup) awaitShown() {
+	ctx, cancel := context.WithTimeout(context.Background(), finalWriteTimeout)
+	defer cancel()
+	_ = s.store.AwaitShown(ctx)
 }

@@ -60,6 +60,9 @@ func (p *Palette) Colour(name string) Colour {
 	h.Write([]byte(name))
 	all := nameColours()
 	first := int(h.Sum32() % uint32(len(all)))
+	if len(p.free) == 0 {
+		return all[first]
+	}
 	c := all[first]
 	for i := range all {
 		if next := all[(first+i)%len(all)]; slices.Contains(p.free, next) {

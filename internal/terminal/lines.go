@@ -25,13 +25,20 @@ func NewLinePrinter(w io.Writer, o Output) *LinePrinter {
 	return &LinePrinter{w: w, output: o, palette: NewPalette()}
 }
 
-// Program returns a writer for the output of the program with that name. Call it early for known
-// names: lines are aligned to the widest name so far.
-func (p *LinePrinter) Program(name string) *ProgramLines {
+// Expect announces a program with that name: lines are aligned to the widest name so far, and the
+// first names get different colours.
+func (p *LinePrinter) Expect(name string) { p.expect(name) }
+
+func (p *LinePrinter) expect(name string) Colour {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.width = max(p.width, Width(name))
-	return &ProgramLines{printer: p, name: name, colour: p.palette.Colour(name)}
+	return p.palette.Colour(name)
+}
+
+// Program returns a writer for the output of the program with that name.
+func (p *LinePrinter) Program(name string) *ProgramLines {
+	return &ProgramLines{printer: p, name: name, colour: p.expect(name)}
 }
 
 // print writes whole lines of a program.
@@ -57,21 +64,16 @@ func (p *LinePrinter) print(name string, c Colour, lines []byte) error {
 	return err
 }
 
-// ProgramLines assembles the output of one program into lines. Its methods may be called from any
-// goroutine.
+// ProgramLines assembles the output of one program into lines.
 type ProgramLines struct {
 	printer *LinePrinter
 	name    string
 	colour  Colour
-
-	mu      sync.Mutex
 	partial []byte
 }
 
 // Write shows the lines that chunk completes. An incomplete line is kept.
 func (l *ProgramLines) Write(chunk []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	n := len(chunk)
 	if end := bytes.LastIndexByte(chunk, '\n') + 1; end > 0 {
 		l.partial = append(l.partial, chunk[:end]...)
@@ -92,20 +94,12 @@ func (l *ProgramLines) Write(chunk []byte) (int, error) {
 	return n, nil
 }
 
-// Close shows a last line without a line end.
-func (l *ProgramLines) Close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// EndLine shows a last line without a line end: the program has ended and won't complete it.
+func (l *ProgramLines) EndLine() error {
 	if len(l.partial) == 0 {
 		return nil
 	}
 	return l.flush()
-}
-
-// EndRun shows a last line without a line end: the program has ended and won't complete it. Like
-// Write, it may block.
-func (l *ProgramLines) EndRun() {
-	_ = l.Close() // the next Write returns the same error
 }
 
 func (l *ProgramLines) flush() error {

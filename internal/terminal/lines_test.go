@@ -37,7 +37,7 @@ func TestLinePrinterPrefixesWholeLines(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(a.Close(), b.Close()); err != nil {
+	if err := errors.Join(a.EndLine(), b.EndLine()); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"a    | one\na    | two\n", "long | x\\x1b[2J\n", "a    | three\n", "long | no end\n"}
@@ -81,7 +81,7 @@ func TestLinePrinterBoundsLongLines(t *testing.T) {
 			t.Fatalf("%d bytes of a line are kept, want less than %d", len(w.partial), maxLine)
 		}
 	}
-	w.Close()
+	w.EndLine()
 	if got := strings.Count(buf.String(), "x"); got != 1_000_000 {
 		t.Errorf("%d bytes shown, want 1000000", got)
 	}

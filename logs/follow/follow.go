@@ -30,14 +30,6 @@ func Lines(ctx context.Context, l Log, lines int, follow bool, w io.Writer) erro
 	})
 }
 
-// FromStart is Lines for all that the present writer has ever written, and what is appended.
-func FromStart(ctx context.Context, l Log, w io.Writer) error {
-	return show(ctx, l, w, true, func(f *follower) error {
-		f.position = f.segments.First()
-		return nil
-	})
-}
-
 func show(ctx context.Context, l Log, w io.Writer, follow bool, seek func(*follower) error) error {
 	wake := make(chan struct{}, 1)
 	defer l.Notify(func() {
@@ -67,6 +59,7 @@ type follower struct {
 	log       Log
 	readers   *Readers
 	w         io.Writer
+	lines     LineWriter  // is w, and told where a run has ended; nil: w is not
 	pools     bool        // buffer is one of the readers'; else the follower owns it
 	pooled    *pipe.Chunk // the array of buffer, from the readers; nil while it waits
 	buffer    []byte
@@ -110,52 +103,69 @@ func (f *follower) run(ctx context.Context, follow bool, wake <-chan struct{}, s
 
 // resume shows the log from the position on.
 func (f *follower) resume(ctx context.Context, follow bool, wake <-chan struct{}) error {
-	end := f.segments.End()
-	if follow {
-		end = noEnd
+	if !follow {
+		_, err := f.catchUp(f.segments.End(), false)
+		return err
 	}
-	for f.position < end {
-		if err := ctx.Err(); err != nil {
+	for {
+		final, err := f.catchUp(noEnd, true)
+		if final || err != nil {
 			return err
 		}
-		f.takeBuffer()
-		// before the step, which then reads all that was written until here
-		newest, released := f.currentSegments()
-		direct := newest.OutputEnd().Format == frame.Direct
-		if direct {
-			if err := f.read(func() error { newest.Refresh(); return nil }); err != nil {
-				return err
-			}
+		var poll <-chan time.Time
+		if f.direct() {
+			poll = time.After(directPoll)
 		}
-		more, err := f.showNext(end)
-		switch {
-		case err != nil:
-			return err
-		case more:
-		case !follow:
-			return nil
-		case newest != f.segments: // the path has changed
-			if err := f.setSegments(newest); err != nil {
-				return err
-			}
-			f.position = newest.First()
-		case released:
-			return nil
-		default:
-			var poll <-chan time.Time
-			if direct {
-				poll = time.After(directPoll)
-			}
-			f.putBuffer()
-			select {
-			case <-wake:
-			case <-poll:
-			case <-ctx.Done():
-			}
+		f.putBuffer()
+		select {
+		case <-wake:
+		case <-poll:
+		case <-ctx.Done():
 		}
 	}
-	return nil
 }
+
+// catchUp shows what there is by now before end. With follow it continues where the path of the log
+// has changed. final reports that there will be no more.
+func (f *follower) catchUp(end int64, follow bool) (final bool, err error) {
+	for more := true; more && f.position < end; {
+		if more, final, err = f.step(end, follow); err != nil {
+			return false, err
+		}
+	}
+	return final, nil
+}
+
+// step is catchUp for one buffer. more reports that another step may show something at once.
+func (f *follower) step(end int64, follow bool) (more, final bool, err error) {
+	if err := f.ctx.Err(); err != nil {
+		return false, false, err
+	}
+	f.takeBuffer()
+	// before showNext, which then reads all that was written until here
+	newest, released := f.currentSegments()
+	if newest.OutputEnd().Format == frame.Direct {
+		if err := f.read(func() error { newest.Refresh(); return nil }); err != nil {
+			return false, false, err
+		}
+	}
+	more, err = f.showNext(end)
+	switch {
+	case more || err != nil:
+	case follow && newest != f.segments: // the path has changed
+		if err := f.setSegments(newest); err != nil {
+			return false, false, err
+		}
+		f.position = newest.First()
+		more = true
+	default:
+		final = released
+	}
+	return more, final, err
+}
+
+// direct reports whether a program writes into the file itself, and so notifies nobody.
+func (f *follower) direct() bool { return f.segments.OutputEnd().Format == frame.Direct }
 
 // takeBuffer gets a buffer. A thousand followers of quiet programs share a few.
 func (f *follower) takeBuffer() {
@@ -286,6 +296,16 @@ func (f *follower) showNext(end int64) (more bool, err error) {
 		return false, err
 	}
 	seg := f.segments.At(f.position)
+	if f.lines != nil {
+		// after seg: if that has output of a later run, the end of this one is known
+		if ended := f.segments.OutputEnd().Ended; ended > f.position {
+			end = min(end, ended)
+		} else if ended == f.position {
+			if err := f.endLine(); err != nil {
+				return false, err
+			}
+		}
+	}
 	if f.file != nil && f.fileSegment.Start != seg.Start {
 		// The log continues in another file, so the open one is complete, even if it was removed.
 		// If it was truncated, its other bytes are gone.
@@ -325,6 +345,12 @@ func (f *follower) showNext(end int64) (more bool, err error) {
 		return true, f.skipTo(seg.End, nil)
 	}
 	return false, nil // truncated; the writer will detect that and begin another segment
+}
+
+// endLine shows a last line without an end.
+func (f *follower) endLine() error {
+	f.lineEnded = true
+	return f.lines.EndLine()
 }
 
 // openSegment opens the file of seg. It reports false if that file is gone.

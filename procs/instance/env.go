@@ -31,10 +31,8 @@ type Env struct {
 	Prober      *probe.Prober
 	Environment config.Variables // environment that programs inherit
 	Paths       Paths
-	NotifyKey   []byte     // secret from which the names of notify sockets are derived
-	Rules       *fsm.Table // nil: those of [fsm.Rules]
-	// For code that shows the lines; runEnded is called on the loop. May be nil
-	OnCollector func(*logs.Collector) (runEnded func())
+	NotifyKey   []byte                 // secret from which the names of notify sockets are derived
+	Rules       *fsm.Table             // nil: those of [fsm.Rules]
 	Graph       *deps.Graph[*Instance] // dependencies between the instances
 	Schedules   *schedule.Set
 

@@ -92,8 +92,6 @@ func (m *mainProcess) reap(process host.Process) {
 	m.recordExit(pid, exit, ran)
 	if drained := in.Output.Collector.EndRun(); !drained || in.Output.drainingRun != "" {
 		in.Output.drain(r.invocationID)
-	} else if in.Output.onRunEnd != nil {
-		in.Output.onRunEnd()
 	}
 	note := fsm.Reason{}
 	if kills := in.Tree.OOMKills(); kills > int(m.oomKills) {

@@ -24,7 +24,6 @@ type output struct {
 	drainingRun string
 	// Definition whose log options apply; nil: those of the program and of its run are mixed
 	definition      *config.Program
-	onRunEnd        func() // shows the end of a run; may be nil
 	cancelLineWatch func() // ends the notification of new lines; nil without a watcher
 }
 
@@ -45,9 +44,6 @@ func (o *output) open(runProgram *config.Program) {
 		o.definition = nil
 	}
 	o.Collector.Open(env.Store, &in.Scope, in.Name, options)
-	if env.OnCollector != nil {
-		o.onRunEnd = env.OnCollector(&o.Collector)
-	}
 }
 
 // snapshot sets in the instance's record which FIFOs exist, their names in the descriptor
@@ -124,9 +120,6 @@ func (o *output) awaitDrained() {
 		}
 		o.drainingRun = ""
 		o.in.Save()
-		if o.onRunEnd != nil {
-			o.onRunEnd()
-		}
 	})
 }
 

@@ -69,7 +69,7 @@ var allowed = map[string]string{
 	"config/document":             "internal/safepath",
 	"logs": `internal/failpoint internal/mounts internal/syscalls internal/words logs/follow
 		logs/frame logs/fslimit logs/pipe logs/read logs/segment logs/sink loop`,
-	"logs/follow":          "logs/frame logs/fslimit logs/pipe logs/segment",
+	"logs/follow":          "internal/workers logs/frame logs/fslimit logs/pipe logs/segment",
 	"logs/frame":           "internal/escape",
 	"logs/frame/frametest": "",
 	"logs/fslimit":         "internal/mounts",
