@@ -53,8 +53,8 @@ var startSteps = []step{
 	{do: (*startup).openEvents, undo: (*startup).closeEvents},
 	{do: (*startup).collectOptions},
 	{do: (*startup).storeListener, undo: (*startup).closeStoredListener},
-	{do: (*startup).awaitThreads},
 	{do: (*startup).openKernel},
+	{do: (*startup).awaitThreads},
 	{do: (*startup).recoverPrograms},
 	{do: (*startup).watch},
 	{do: (*startup).startPrograms},
@@ -323,14 +323,6 @@ func (s *startup) storeListener() (err error) {
 
 func (s *startup) closeStoredListener() { unix.Close(s.storedListener) }
 
-// awaitThreads waits for the threads that the next steps use.
-func (s *startup) awaitThreads() error {
-	if err := <-s.threadsReady; err != nil {
-		s.daemon.log.Warn("a limit of processes may end superd", "error", err)
-	}
-	return nil
-}
-
 func (s *startup) openKernel() (err error) {
 	d := s.daemon
 	d.kernel, err = linux.New(d.loop, linux.Options{
@@ -347,6 +339,14 @@ func (s *startup) openKernel() (err error) {
 	})
 	s.options.Host = d.kernel
 	return err
+}
+
+// awaitThreads waits for the threads that recovery uses and that programs could leave no room for.
+func (s *startup) awaitThreads() error {
+	if err := <-s.threadsReady; err != nil {
+		s.daemon.log.Warn("a limit of processes may end superd", "error", err)
+	}
+	return nil
 }
 
 // recoverPrograms makes the supervisor, which adopts the programs that its predecessor started.

@@ -28,9 +28,7 @@ func Reserve(n int) error {
 	if r.processes < 2*n {
 		most = r.processes / 2
 	}
-	if err := blockGoroutines(most); err != nil {
-		return fmt.Errorf("start threads: %w", err)
-	}
+	blockGoroutines(most)
 	if most < n {
 		return fmt.Errorf("start threads: %s leaves %d processes: superd has %d of the %d threads it may need, and may crash without the others",
 			r.limit, r.processes, most, n)
@@ -38,24 +36,21 @@ func Reserve(n int) error {
 	return nil
 }
 
-// blockGoroutines blocks n goroutines in the kernel at the same time, and returns when they have
+// blockGoroutines locks n goroutines to a thread each at the same time, and returns when they have
 // ended.
-func blockGoroutines(n int) error {
-	g, err := newGate()
-	if err != nil {
-		return err
-	}
-	defer g.close()
-	var blocked, ended sync.WaitGroup
-	blocked.Add(n)
+func blockGoroutines(n int) {
+	end := make(chan struct{})
+	var locked, ended sync.WaitGroup
+	locked.Add(n)
 	for range n {
 		ended.Go(func() {
-			blocked.Done()
-			g.wait()
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			locked.Done()
+			<-end
 		})
 	}
-	blocked.Wait()
-	g.open()
+	locked.Wait()
+	close(end)
 	ended.Wait()
-	return nil
 }

@@ -96,7 +96,7 @@ var allowed = map[string]string{
 	"internal/safepath":  "internal/syscalls",
 	"internal/syscalls":  "",
 	"internal/terminal":  "internal/escape",
-	"internal/threads":   "internal/privilege internal/syscalls",
+	"internal/threads":   "internal/privilege",
 	"internal/words":     "",
 	"internal/workers":   "",
 }
