@@ -79,7 +79,7 @@ func (s *streaming) read(answer io.Reader) (received, cut bool, err error) {
 		var err error
 		line, err = s.readLine(lines, line[:0])
 		switch {
-		case err == io.EOF && len(line) == 0:
+		case errors.Is(err, io.EOF) && len(line) == 0:
 			return received, false, nil
 		case err != nil:
 			return received, ended(err), fmt.Errorf("read answer of superd: %w", err)
@@ -98,7 +98,7 @@ func (s *streaming) readLine(lines *bufio.Reader, line []byte) ([]byte, error) {
 		if err == nil {
 			break
 		}
-		if err != bufio.ErrBufferFull {
+		if !errors.Is(err, bufio.ErrBufferFull) {
 			return line, err
 		}
 	}

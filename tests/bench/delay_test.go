@@ -114,7 +114,7 @@ func (b *bench) watch(t testing.TB, name string, flood bool, round int, open fun
 	all := numbers(t, result)
 	slices.Sort(all)
 	b.addIn(round, name, delayMeasure(flood), median(all)/1e9)
-	b.addIn(round, name, delayMeasure(flood)+" p99", percentile(all, 99)/1e9)
+	b.addIn(round, name, delayMeasure(flood)+" p99", percentile99(all)/1e9)
 }
 
 // addedDelay returns what a flood adds to the median delay of a line, in seconds.

@@ -360,5 +360,5 @@ func (b *bench) latencies(t testing.TB, c *contestant, result string) {
 	all := numbers(t, result)
 	slices.Sort(all)
 	b.add(c.name, "latency", median(all)/1e9)
-	b.add(c.name, "latency p99", percentile(all, 99)/1e9)
+	b.add(c.name, "latency p99", percentile99(all)/1e9)
 }

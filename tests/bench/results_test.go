@@ -86,9 +86,9 @@ func median(sorted []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// percentile returns a percentile of sorted values.
-func percentile(sorted []float64, percent int) float64 {
-	return sorted[min(len(sorted)-1, len(sorted)*percent/100)]
+// percentile99 returns the 99th percentile of sorted values.
+func percentile99(sorted []float64) float64 {
+	return sorted[min(len(sorted)-1, len(sorted)*99/100)]
 }
 
 // A unit formats values.

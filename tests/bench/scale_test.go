@@ -182,7 +182,7 @@ func (m *match) answers(count int) {
 	cancel()
 	clients.Wait()
 	slices.Sort(all)
-	m.add(m.c.name, "answers p99", percentile(all, 99))
+	m.add(m.c.name, "answers p99", percentile99(all))
 	m.add(m.c.name, "answers worst", all[len(all)-1])
 }
 
@@ -243,7 +243,7 @@ func (b *bench) restart(t testing.TB, c *contestant) {
 	}
 	slices.Sort(all)
 	b.add(c.name, "restart", median(all))
-	b.add(c.name, "restart p99", percentile(all, 99))
+	b.add(c.name, "restart p99", percentile99(all))
 	m.lag("restart")
 	m.end()
 }
