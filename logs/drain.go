@@ -147,10 +147,16 @@ func (c *Collector) awaitPartialLines() bool {
 	var partial [streams]int64 // bytes of a partial line, in the order of list
 	waits := false
 	for i, s := range list {
-		if s.byLine() {
-			partial[i] = s.source.Bytes()
-			waits = waits || partial[i] > 0
+		if !s.byLine() {
+			continue
 		}
+		if partial[i] = s.source.Bytes(); partial[i] == 0 {
+			continue
+		}
+		if !s.isPartial(partial[i]) { // it has come since the last turn, maybe with the end of a line
+			return c.state.Load() != closing
+		}
+		waits = true
 	}
 	return waits && c.awaitLineEnd(list, partial[:])
 }
@@ -162,11 +168,6 @@ func (c *Collector) awaitPartialLines() bool {
 // It polls, as events do not suffice: a write that waits for room in a non-empty pipe causes none
 // before it ends.
 func (c *Collector) awaitLineEnd(list []*stream, partial []int64) bool {
-	for i, s := range list {
-		if partial[i] > 0 {
-			s.notePartial(partial[i])
-		}
-	}
 	for i, s := range list {
 		if partial[i] == 0 {
 			c.armWatch(s)

@@ -14,6 +14,7 @@ import (
 	"superd/logs/follow"
 	"superd/logs/frame"
 	"superd/logs/logstest"
+	"superd/logs/read"
 )
 
 // recorded returns the records of all segments at path, oldest first.
@@ -81,6 +82,26 @@ func TestUnfinishedLine(t *testing.T) {
 	p.until("half a line", func() bool { return strings.HasSuffix(logstest.ReadFile(t, path), " stdout+ hal\n") })
 	p.print("f\n")
 	p.until("the rest", func() bool { return strings.HasSuffix(logstest.ReadFile(t, path), " stdout f\n") })
+}
+
+// TestLineAfterLastCheck: a line that comes between the last check of the pipe and the wait for the
+// rest of a partial line is not taken for one.
+func TestLineAfterLastCheck(t *testing.T) {
+	p := newRig(t).program(Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: frame.Text})
+	p.log("one\n")
+	p.rig.poll("no goroutine to drain", p.claimDrain)
+	w := read.NewWakeup()
+	p.setWakeup(w)
+	p.print("two\n")
+	start := time.Now()
+	if !p.awaitPartialLines() {
+		t.Error("awaitPartialLines() = false, want true")
+	}
+	if d := time.Since(start); d >= partialTimeout {
+		t.Errorf("awaitPartialLines() took %v", d)
+	}
+	go p.run(w)
+	p.until("the line", func() bool { return p.lastLine() == "two" })
 }
 
 // TestLinesOfBigWrites: lines are whole although a write that waits for room ends in the middle of
