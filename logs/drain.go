@@ -153,7 +153,8 @@ func (c *Collector) awaitPartialLines() bool {
 		if partial[i] = s.source.Bytes(); partial[i] == 0 {
 			continue
 		}
-		if !s.isPartial(partial[i]) { // it has come since the last turn, maybe with the end of a line
+		// It may have the end of a line if it has come since the last turn
+		if !s.isPartial(partial[i]) {
 			return c.state.Load() != closing
 		}
 		waits = true
