@@ -339,6 +339,34 @@ func (a *applier) addOutdated(diff *config.Diff, next *config.Config) {
 	}
 }
 
+// addIntermediate adds to diff, whose result is next, the programs with an instance that has a
+// definition of another configuration. A predecessor may have activated several before it was
+// killed, and diff compares the first with the last.
+func (a *applier) addIntermediate(diff *config.Diff, next *config.Config) {
+	for _, in := range a.registry.instances {
+		program := next.Program(in.Program.Name)
+		if program == nil || in.Membership.Leaves() {
+			continue
+		}
+		own, c := config.CompareProgram(in.Program, program), diff.Of(program.Name)
+		if own.Kind == config.Unchanged {
+			continue
+		}
+		if c.Kind == config.ProgramAdded || c.Kind == config.Unchanged {
+			*c = own
+			continue
+		}
+		for _, k := range own.Keys {
+			if c.Key(k.Key) == nil {
+				c.Keys = append(c.Keys, k)
+			}
+		}
+		if own.Kind == config.RestartNeeded {
+			c.Kind = own.Kind
+		}
+	}
+}
+
 // outdated reports whether the env file has other variables than at the start of the run.
 func (a *applier) outdated(in *instance.Instance, conf *config.Config) bool {
 	if in.EnvSum() == 0 || in.Membership.Leaves() {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/host/hosttest"
 	"superd/procs/journal"
@@ -75,6 +76,46 @@ func TestMissingInstanceGetsTheNewestDefinition(t *testing.T) {
 	h.v.RunFor(time.Minute)
 	if len(started) != 1 || started[0] != "new" || h.err != nil {
 		t.Errorf("the versions %v of web are started, %v; want only the new one", started, h.err)
+	}
+}
+
+// TestDefinitionOfAReloadInBetween: superd was killed after two reloads, of which the journal has the
+// instance with the definition of the first. It gets that of the second, also if the configuration
+// before both lacks the program, or has it as the second does.
+func TestDefinitionOfAReloadInBetween(t *testing.T) {
+	defined := func(version string) *config.Config {
+		return &config.Config{Programs: []*config.Program{
+			programNamed("web", func(p *config.Program) { p.Environment = map[string]string{"V": version} }),
+		}}
+	}
+	for name, before := range map[string]*config.Config{
+		"added": {}, "unchanged": defined("new"), "changed": defined("old"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHistory(1, defect{}, false)
+			h.kernel.Mix, h.models = hosttest.FaultMix{}, map[string]*model{}
+			var started []string
+			h.kernel.OnSpawn = func(spec *host.SpawnSpec) {
+				started = append(started, spec.Program.Environment["V"])
+			}
+			state := h.duringReload(before, defined("new"))
+			h.configs = []*config.Config{before, defined("between"), defined("new")}
+			state.Values[snapshot.SuperdKey] = json.RawMessage(`{"config":3,"before":1,"begun":true}`)
+			state.Values[snapshot.ConfigKey(3)] = json.RawMessage(`2`)
+			record, err := json.Marshal(snapshot.Instance{
+				Config: 2, State: fsm.Waiting.Name(), Outcome: fsm.WantUp.OutcomeName(),
+				Desired: fsm.Target{Up: true, By: fsm.By(fsm.ActorConfiguration)}.Snapshot(),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			state.Values[snapshot.InstanceKey("web")] = record
+			h.adoptFrom(t, state)
+			h.v.RunFor(time.Minute)
+			if len(started) == 0 || started[len(started)-1] != "new" || h.err != nil {
+				t.Errorf("the versions %v of web are started, %v; want the new one last", started, h.err)
+			}
+		})
 	}
 }
 

@@ -143,7 +143,9 @@ func (c *recovery) startMissing() {
 	c.undoShutdown()
 	// The predecessor was activating it
 	if next := r.Config(); c.config.before != 0 && next != nil {
-		c.applier.applyWithoutExitPolicy(next, config.Compare(c.config.active, next))
+		diff := config.Compare(c.config.active, next)
+		c.applier.addIntermediate(&diff, next)
+		c.applier.applyWithoutExitPolicy(next, diff)
 	}
 	if next := c.options.Config; !c.options.Predecessor.Resumed && next != c.config.active {
 		c.applier.applyWithoutExitPolicy(next, config.Compare(c.config.active, next))

@@ -68,6 +68,7 @@ func TestSimulationSeeds(t *testing.T) {
 		{1795700000103377, observer, "start_timeout is raised after a reload of the program was too long"},
 		{1795669112856912, observer, "a start that completes a reload ends a scale"},
 		{1795669112436787, superd, "a start counts as one by a later configuration: TestMergedDefinition in snapshot"},
+		{1795700000283379, superd, "an instance keeps the definition of a reload between two others: TestDefinitionOfAReloadInBetween"},
 	}
 	// With log files: a program kept a file that another one waited for, and replacements kept a
 	// desired state that the reload had changed
