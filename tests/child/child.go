@@ -67,6 +67,8 @@ var modes = map[string]mode{
 	"numbers": {2, numbers},
 	// KIND DIR: print them to standard output and to standard error
 	"numbers-both": {2, numbersBoth},
+	// SIZE BYTES: print BYTES bytes of numbered lines in writes of SIZE bytes (see writes.go)
+	"writes": {2, writes},
 	// GATE TEXT: send TEXT, in which \n is a newline, to NOTIFY_SOCKET when the gate opens, and
 	// stay alive
 	"notify": {2, notify},

@@ -2,6 +2,7 @@ package torture
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -110,8 +111,23 @@ func (l *ledger) line(line []byte) {
 	}
 }
 
-// record passes a record (time, stream, line) to the ledger of its stream.
+// record passes a record to the ledger of its stream. It is one of format text (time, stream, line)
+// or json.
 func (l *ledger) record(record []byte) {
+	if bytes.HasPrefix(record, []byte("{")) {
+		var r struct {
+			Stream, Line string
+			Partial      bool
+		}
+		if err := json.Unmarshal(record, &r); err != nil {
+			l.fault("not a record: %v: %.80q", err, record)
+			return
+		}
+		if r.Partial {
+			r.Stream += "+"
+		}
+		record = []byte("- " + r.Stream + " " + r.Line)
+	}
 	_, rest, _ := bytes.Cut(record, []byte(" "))
 	stream, line, ok := bytes.Cut(rest, []byte(" "))
 	name, partial := bytes.CutSuffix(stream, []byte("+"))
