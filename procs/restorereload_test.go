@@ -79,7 +79,7 @@ func TestMissingInstanceGetsTheNewestDefinition(t *testing.T) {
 	}
 }
 
-// TestDefinitionOfAReloadInBetween: superd was killed after two reloads, of which the journal has the
+// TestDefinitionOfAReloadInBetween: superd was killed after two reloads. The journal has the
 // instance with the definition of the first. It gets that of the second, also if the configuration
 // before both lacks the program, or has it as the second does.
 func TestDefinitionOfAReloadInBetween(t *testing.T) {
