@@ -116,7 +116,10 @@ var effects = sync.OnceValue(func() map[string]effect {
 		"command": withNextRun, "directory": withNextRun, "environment": withNextRun, "env_file": withNextRun, "inherit_environment": withNextRun,
 		"user": withNextRun, "supplementary_groups": withNextRun, "umask": withNextRun,
 		"limits.nofile": withNextRun, "limits.core": withNextRun, "limits.memory": withNextRun, "limits.cpu": withNextRun, "limits.tasks": withNextRun,
-		"type": withNextRun, "ready.notify": withNextRun, "ready.fd": withNextRun, "watchdog": withNextRun,
+		"runtime_directory": withNextRun, "state_directory": withNextRun, "cache_directory": withNextRun, "logs_directory": withNextRun,
+		"runtime_directory_mode": withNextRun, "state_directory_mode": withNextRun, "cache_directory_mode": withNextRun, "logs_directory_mode": withNextRun,
+		"runtime_directory_preserve": withNextRun,
+		"type":                       withNextRun, "ready.notify": withNextRun, "ready.fd": withNextRun, "watchdog": withNextRun,
 		// Command of another program, the logger
 		"log.file": withNextRun, "log.format": withNextRun, "log.stderr": withNextRun, "log.stderr_file": withNextRun, "log.sink": withNextRun, "log.command": atOnce,
 

@@ -155,6 +155,9 @@ func fullProgram() *Program {
 	p := DefaultProgram("web")
 	p.Ready, p.Health, p.Umask = &Ready{}, &Health{}, new(uint32)
 	p.Log.Mode = new(uint32)
+	for k := range p.Directories {
+		p.Directories[k].Mode = new(uint32)
+	}
 	p.Limits = Limits{NoFile: new(int64), Core: new(int64), Memory: new(int64), CPU: new(float64), Tasks: new(int64)}
 	return p
 }
@@ -164,6 +167,10 @@ func visitLeaves(v reflect.Value, path string, visit func(string, reflect.Value)
 	switch {
 	case v.Kind() == reflect.Pointer:
 		visitLeaves(v.Elem(), path, visit)
+	case v.Kind() == reflect.Array:
+		for i := range v.Len() {
+			visitLeaves(v.Index(i), fmt.Sprint(path, "[", i, "]"), visit)
+		}
 	case v.Kind() == reflect.Struct:
 		for i := range v.NumField() {
 			visitLeaves(v.Field(i), path+"."+v.Type().Field(i).Name, visit)

@@ -177,6 +177,12 @@ func (v value) unknown(table, prefix string) (meant string) {
 	if table == "" {
 		here = append(here, "superd", "defaults", "program")
 	}
+	for _, k := range keys() {
+		if k.name == name && k.table != table {
+			v.failKey("unknown key %s: it belongs %s", document.Quote(name), tableHint(k.table))
+			return ""
+		}
+	}
 	if nearest := Nearest(name, here); nearest != "" {
 		v.failKey("unknown key %s: did you mean %q?", document.Quote(name), nearest)
 		return nearest

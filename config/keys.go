@@ -106,6 +106,20 @@ var keys = sync.OnceValue(func() []key {
 		reading("superd's own", bind("program", "umask", umask,
 			func(d *builder) **uint32 { return &d.Umask },
 			"The file mode creation mask: `\"022\"` or `0o022`.")),
+		directoryKey(RuntimeDirectory, "Directories in `/run` that superd makes for a run and removes "+
+			"after it. See [Directories](#directories)."),
+		directoryKey(StateDirectory, "Directories in `/var/lib` that superd makes, if they are "+
+			"missing. They stay."),
+		directoryKey(CacheDirectory, "Likewise in `/var/cache`."),
+		directoryKey(LogsDirectory, "Likewise in `/var/log`, for logs that the program writes "+
+			"itself."),
+		directoryMode(RuntimeDirectory, "The mode of these directories: `\"0750\"` or `0o750`."),
+		directoryMode(StateDirectory, "Likewise."),
+		directoryMode(CacheDirectory, "Likewise."),
+		directoryMode(LogsDirectory, "Likewise."),
+		bind("program", "runtime_directory_preserve", boolean,
+			func(d *builder) *bool { return &d.RuntimeDirectoryPreserve },
+			"Whether runtime directories stay, with what is in them, when a run ends."),
 		bind("program", "replicas", integer(0, MaxReplicas),
 			func(d *builder) *int { return &d.Replicas },
 			"Number of instances: `web`, or `web@1` to `web@N`; 0: none. See "+

@@ -232,6 +232,7 @@ func (l *loader) readPrograms() {
 	l.checkDependencies()
 	l.checkLogs()
 	l.checkMaxTotal()
+	l.checkDirectories()
 	l.checkVariables()
 	l.checkMachine()
 }

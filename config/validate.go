@@ -335,7 +335,8 @@ func (l *loader) checkVariables() {
 			_, inherited := surroundings.Get(name)
 			_, inFile := envFile[name]
 			return inherited && d.InheritEnvironment || inFile ||
-				d.User != "" && slices.Contains(identityVariables, name) || slices.Contains(runVariables, name)
+				d.User != "" && slices.Contains(identityVariables, name) ||
+				slices.Contains(runVariables, name) || d.setsDirectory(name)
 		})
 	}
 }

@@ -61,7 +61,10 @@ func (k *quickSystem) WaitsIn(int) host.WaitState       { return host.WaitState{
 func (k *quickSystem) Search([]*host.LookupRequest, map[string]bool, func(string) []string) ([]host.Leftover, error) {
 	return nil, nil
 }
-func (k *quickSystem) RemoveNames([]string)                 {}
+func (k *quickSystem) RemoveNames([]string) {}
+func (k *quickSystem) RemoveDirectories([]string, func(error)) func() {
+	return func() {}
+}
 func (k *quickSystem) RemoveOtherNames(dirs, keep []string) {}
 func (p *quickProcess) Pid() int                            { return p.pid }
 func (p *quickProcess) FD() int                             { return p.fd }

@@ -310,7 +310,8 @@ func (r *replicas) replace(in *instance.Instance, program *config.Program) {
 // scaleFits reports whether the scale is valid for that definition of its program. A program that
 // names its log file has one instance, or none.
 func scaleFits(v snapshot.Scale, p *config.Program) bool {
-	return p.Replicas == v.Configured && (v.Replicas == 0 || !namesLogFile(p))
+	return p.Replicas == v.Configured && (v.Replicas == 0 || !namesLogFile(p)) &&
+		(v.Replicas <= 1 || p.SharedDirectory() == "")
 }
 
 // newInstance returns a stopped instance, see [instance.New].

@@ -154,6 +154,8 @@ func (r *replicas) refusal(p *config.Program, replicas int) string {
 		return "its configuration has a mistake: " + p.Invalid.Error()
 	case namesLogFile(p) && replicas > 0:
 		return fmt.Sprintf("%q would be the log file of several instances; without it each has <instance>.log", cmp.Or(p.Log.File, p.Log.StderrFile))
+	case p.SharedDirectory() != "" && replicas > 1:
+		return fmt.Sprintf("the runtime directory %q would be removed with each instance; with ${SUPERD_REPLICA} in it each has its own", p.SharedDirectory())
 	}
 	return ""
 }

@@ -35,6 +35,7 @@ type history struct {
 	defect defect
 
 	mixedKillMode bool // whether kill_mode may be "mixed"
+	directories   bool // whether programs may have directories
 	drawsOutput   bool // whether log options and limits are drawn
 	// Instances by the paths of their FIFOs
 	fifos   map[string]string
@@ -100,6 +101,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		altered:        map[instanceView]*config.Program{},
 		slicedShutdown: seed%2 == 0,
 		mixedKillMode:  seed%8 == 1,
+		directories:    seed%8 == 5,
 		drawsOutput:    seed%8 == 3,
 		fifos:          map[string]string{},
 	}
@@ -216,7 +218,7 @@ func (h *history) options() Options {
 		Archive: h.archive, Seed: h.seed(),
 		Predecessor: Predecessor{StoredFDs: h.kernel.PassFDs()},
 		Identity:    Identity{BootID: "boot", Machine: "simulated"},
-		Paths:       instance.Paths{FIFODir: "fifo", NotifyDir: "notify"},
+		Paths:       instance.Paths{FIFODir: "fifo", NotifyDir: "notify", Directories: config.DirectoryRoots{"/run"}},
 		tests:       testSettings{rules: h.rules},
 	}
 	if h.kernel.Keeper {
@@ -291,6 +293,10 @@ func (h *history) drawProgram(name string) *config.Program {
 	// Drawn for some seeds only, so that the histories of others stay the same
 	if h.mixedKillMode && p.KillMode == config.KillTree {
 		p.KillMode = config.KillMixed
+	}
+	if h.directories && h.chance(0.5) {
+		p.Directories[config.RuntimeDirectory].Names = []string{name + "-${SUPERD_REPLICA}"}
+		p.RuntimeDirectoryPreserve = h.chance(0.2)
 	}
 	h.kernel.AllowKillMode(name, p.KillMode)
 	if h.chance(0.3) {

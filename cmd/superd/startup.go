@@ -284,6 +284,8 @@ func (s *startup) collectOptions() (err error) {
 			FIFODir:    s.dir.FIFODir,
 			NotifyDir:  s.dir.NotifyDir,
 			LogDir:     s.logDir,
+
+			Directories: config.RootsOf(os.Getenv, os.Geteuid()),
 		},
 		Identity:    procs.Identity{Pid: os.Getpid(), BootID: s.recovered.boot},
 		Environment: os.Environ(),

@@ -73,6 +73,10 @@ type Host interface {
 	// RemoveOtherNames is RemoveNames for all names in these directories, except keep.
 	RemoveOtherNames(dirs, keep []string)
 
+	// RemoveDirectories removes directories with what is in them, off the loop. done runs once on
+	// the loop, unless it was cancelled. A cancelled removal stops when its present call returns.
+	RemoveDirectories(paths []string, done func(error)) (cancel func())
+
 	// Nowhere returns a descriptor that discards output. It is called off the loop.
 	Nowhere() (int, error)
 

@@ -18,7 +18,10 @@ type SpawnSpec struct {
 	Environment config.Variables // environment that programs inherit
 	Own         config.Variables // the run's own variables: SUPERD_NAME and so on
 	Outputs     []Outlet         // standard output, and standard error if separate
-	Input       *Outlet          // FIFO that becomes its standard input; nil: /dev/null
+
+	DirectoryRoots config.DirectoryRoots // below which the program's directories are made
+	BeginsRun      bool                  // no process of the run was started before
+	Input          *Outlet               // FIFO that becomes its standard input; nil: /dev/null
 
 	NotifySocket string // path of the notify socket to make; empty: none
 	ReadyFD      int    // descriptor number of the program's end of a new readiness pipe; 0: none

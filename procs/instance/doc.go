@@ -34,7 +34,7 @@
 //	spawn                                       the start of a main process
 //	notify  mainpid                             messages of the program
 //	monitor  readiness  execchecks              checks
-//	teardown  exit  hooks                       ends of processes
+//	teardown  exit  hooks  directories          ends of processes
 //	stop  problems  events
 //	spawnspec  startrecord  attempt             what a start needs
 //	loggerinput  output  paths  schedule  quarantine  graph

@@ -49,6 +49,8 @@ type Paths struct {
 	FIFODir    string // of the programs' FIFOs
 	NotifyDir  string // of the notify sockets
 	LogDir     string
+
+	Directories config.DirectoryRoots // below which directories of programs are made
 }
 
 // An Owner has the instances. It is told what happens to them.

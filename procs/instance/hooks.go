@@ -95,7 +95,9 @@ func (h *hookRun) next() {
 	program := *h.run.program
 	program.Command = h.commands[h.at]
 	record := h.run.newStartRecord(new(h.at))
-	h.pending = h.in.Env.Host.Spawn(h.run.spawnSpec(&program, record), func(child host.Child, err error) {
+	spec := h.run.spawnSpec(&program, record)
+	spec.BeginsRun = h.key == "pre_start" && h.at == 0
+	h.pending = h.in.Env.Host.Spawn(spec, func(child host.Child, err error) {
 		record.complete(func() { h.result(record, child, err) })
 	})
 	h.in.Save()

@@ -69,6 +69,7 @@ func (a *spawnAttempt) startMain() {
 	a.timer = r.scope.After(r.program.StartTimeout, a.onTimeout)
 	record := r.newStartRecord(nil)
 	spec := r.spawnSpec(r.program, record)
+	spec.BeginsRun = len(r.program.PreStart) == 0
 	spec.Process = &r.main.first
 	r.addNotify(spec, record)
 	if record.value.Notify != "" || record.value.Ready != "" {

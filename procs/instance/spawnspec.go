@@ -17,13 +17,10 @@ func (r *run) spawnSpec(program *config.Program, record *startRecord) *host.Spaw
 		Tree:        in.Tree,
 		Program:     program,
 		Environment: in.Env.Environment,
-		Own:         make(config.Variables, 0, 7),
+		Own:         r.variables(),
+
+		DirectoryRoots: in.Env.Paths.Directories,
 	}
-	spec.Own.Set("SUPERD_INSTANCE", in.Name)
-	spec.Own.Set("SUPERD_INVOCATION_ID", r.invocationID)
-	spec.Own.Set("SUPERD_NAME", program.Name)
-	spec.Own.Set("SUPERD_OWNER", in.Env.Paths.RuntimeDir)
-	spec.Own.Set("SUPERD_REPLICA", replicaNumber(in.Name))
 	if record != nil {
 		spec.LogIntent, spec.StoreFDs, spec.LogSpawned = record.logIntent, record.storeFDs, record.logSpawned
 	}
@@ -44,6 +41,17 @@ func (r *run) spawnSpec(program *config.Program, record *startRecord) *host.Spaw
 		spec.Input = &host.Outlet{FIFO: in.Env.FIFOPath(in.Name, LoggerInput), ReadFD: in.Output.inputFD()}
 	}
 	return spec
+}
+
+// variables returns the variables that superd sets for the run.
+func (r *run) variables() config.Variables {
+	own := make(config.Variables, 0, 7)
+	own.Set("SUPERD_INSTANCE", r.in.Name)
+	own.Set("SUPERD_INVOCATION_ID", r.invocationID)
+	own.Set("SUPERD_NAME", r.program.Name)
+	own.Set("SUPERD_OWNER", r.in.Env.Paths.RuntimeDir)
+	own.Set("SUPERD_REPLICA", replicaNumber(r.in.Name))
+	return own
 }
 
 // replicaNumber returns an instance's number within its program; "1" if it has none.

@@ -60,7 +60,7 @@ func (r *run) leftoversKilled() {
 		return
 	}
 	if r.postStopped || len(r.program.PostStop) == 0 || in.Env.Owner.Phase().Hurry {
-		in.Apply(in.Machine.TornDown(in.Conditions(), in.Env.RNG))
+		r.removeDirectories()
 		return
 	}
 	r.postStop().next()

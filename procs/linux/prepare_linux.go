@@ -68,6 +68,9 @@ func prepare(a *attempt, spec *host.SpawnSpec, child *host.Child) (*prepared, er
 	if err := checkLimits(program.Limits); err != nil {
 		return nil, err
 	}
+	if err := makeDirectories(a, spec, id); err != nil {
+		return nil, err
+	}
 	var envFile map[string]string
 	var envSum uint64
 	if program.EnvFile != "" {

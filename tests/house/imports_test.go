@@ -45,8 +45,8 @@ var allowed = map[string]string{
 	"procs/host":          "config logs loop pidfd procs/notify procs/probe",
 	"procs/host/hosttest": "config loop pidfd procs/host procs/notify procs/probe",
 	"procs/linux": `config config/document internal/execshim internal/failpoint internal/mounts
-		internal/passwd internal/privilege internal/procfs internal/syscalls internal/workers
-		logs/pipe loop pidfd procs/host procs/linux/cgroup procs/linux/proctree procs/notify
+		internal/passwd internal/privilege internal/procfs internal/safepath internal/syscalls
+		internal/workers logs/pipe loop pidfd procs/host procs/linux/cgroup procs/linux/proctree procs/notify
 		procs/probe`,
 	"procs/linux/cgroup": `config internal/mounts internal/procfs internal/syscalls
 		internal/workers pidfd procs/host procs/linux/proctree`,

@@ -249,6 +249,24 @@ func (k *Kernel) BoundsMaxRSS(child int64) bool { return child <= 1<<20 }
 // RemoveNames implements [host.Host].
 func (k *Kernel) RemoveNames([]string) {}
 
+// removalTime draws how long a removal of directories takes.
+func (k *Kernel) removalTime() time.Duration {
+	if k.chance(0.05) {
+		return time.Minute
+	}
+	return k.upTo(10 * time.Millisecond)
+}
+
+// RemoveDirectories implements [host.Host]. A removal may hang for longer than superd waits.
+func (k *Kernel) RemoveDirectories(_ []string, done func(error)) (cancel func()) {
+	scope := k.session.Child()
+	scope.After(k.removalTime(), func() {
+		scope.Close()
+		done(nil)
+	})
+	return scope.Close
+}
+
 // RemoveOtherNames implements [host.Host].
 func (k *Kernel) RemoveOtherNames(dirs, keep []string) {}
 
