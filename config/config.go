@@ -113,10 +113,11 @@ type Settings struct {
 	ScheduleJitter time.Duration
 	ScheduleMissed Missed
 
-	PreStart [][]string
-	PostStop [][]string
-	Log      Log
-	Limits   Limits
+	HooksUser string // of pre_start and post_stop; "" for that of the program
+	PreStart  [][]string
+	PostStop  [][]string
+	Log       Log
+	Limits    Limits
 }
 
 // Clone returns a copy of p with its own settings.

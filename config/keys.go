@@ -252,6 +252,9 @@ var keys = sync.OnceValue(func() []key {
 		bind("program", "post_stop", list("array of commands", command),
 			func(d *builder) *[][]string { return &d.PostStop },
 			"Commands to run after each run."),
+		reading("that of the program", bind("program", "hooks_user", word,
+			func(d *builder) *string { return &d.HooksUser },
+			"The Unix user that `pre_start` and `post_stop` run as, such as `\"root\"`.")),
 
 		reading("`\"<instance>.log\"`", bind("program", "log.file", logFile,
 			func(d *builder) *string { return &d.Log.File },

@@ -24,6 +24,10 @@ func (l *loader) checkMachine() {
 			_, err := l.machine.accounts.User(d.User)
 			d.mistakeAt("user").warnAccount(err)
 		}
+		if d.HooksUser != "" {
+			_, err := l.machine.accounts.User(d.HooksUser)
+			d.mistakeAt("hooks_user").warnAccount(err)
+		}
 		if d.Log.Owner != "" {
 			_, err := l.machine.accounts.User(d.Log.Owner)
 			d.mistakeAt("log.owner").warnAccount(err)

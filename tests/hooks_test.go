@@ -38,6 +38,28 @@ func TestHooks(t *testing.T) {
 	})
 }
 
+// TestHooksUser: hooks run as their own user, with that user's variables, in the output of a
+// program of another user.
+func TestHooksUser(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	s := harness.NewSite(t, `
+		[program.web]
+		directory = "/"
+		user = "daemon"
+		hooks_user = "root"
+		command = ["sh", "-c", "id -un; echo $HOME; echo again > /dev/stdout"]
+		pre_start = [["sh", "-c", "id -un; echo $HOME; echo again > /dev/stdout"]]
+		post_stop = [["id", "-un"]]
+		restart = "never"
+		`)
+	s.Start()
+	s.WaitState("web", "exited")
+	if got, want := s.Log("web"), "root\n/root\nagain\ndaemon\n/usr/sbin\nagain\nroot\n"; got != want {
+		t.Errorf("the log is %q, want %q", got, want)
+	}
+}
+
 func TestPreStartFails(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `

@@ -17,6 +17,7 @@ type SpawnSpec struct {
 	Program     *config.Program
 	Environment config.Variables // environment that programs inherit
 	Own         config.Variables // the run's own variables: SUPERD_NAME and so on
+	User        string           // that it runs as; empty: that of the program
 	Outputs     []Outlet         // standard output, and standard error if separate
 
 	DirectoryRoots config.DirectoryRoots // below which the program's directories are made

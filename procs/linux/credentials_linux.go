@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"syscall"
 
-	"superd/config"
 	"superd/internal/passwd"
 	"superd/internal/privilege"
 	"superd/procs/host"
@@ -22,32 +21,33 @@ type runAs struct {
 	variables map[string]string
 }
 
-// lookUpRunAs looks up the user and the groups of a program in the present accounts.
-func lookUpRunAs(program *config.Program, accounts passwd.Files) (*runAs, error) {
-	if program.User == "" && program.SupplementaryGroups == nil {
+// lookUpRunAs looks up a user, "" for superd's own, and its supplementary groups, nil for those of
+// the user, in the present accounts.
+func lookUpRunAs(user string, groups []string, accounts passwd.Files) (*runAs, error) {
+	if user == "" && groups == nil {
 		return &runAs{}, nil
 	}
 	id := &runAs{name: "superd's own user"}
 	uid, gid := os.Geteuid(), os.Getegid()
 	credential := &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	if program.User != "" {
+	if user != "" {
 		fail := func(err error) error {
-			return &host.SpawnError{Stage: "look up user", Path: program.User, Err: err, Fault: host.FaultOf(err)}
+			return &host.SpawnError{Stage: "look up user", Path: user, Err: err, Fault: host.FaultOf(err)}
 		}
-		user, err := accounts.User(program.User)
+		account, err := accounts.User(user)
 		if err != nil {
 			return nil, fail(err)
 		}
-		id.name = "user " + user.Name
-		id.variables = map[string]string{"HOME": user.Home, "USER": user.Name, "LOGNAME": user.Name, "SHELL": user.Shell}
-		credential.Uid, credential.Gid = user.UID, user.GID
-		if credential.Groups, err = accounts.Groups(user); err != nil {
+		id.name = "user " + account.Name
+		id.variables = map[string]string{"HOME": account.Home, "USER": account.Name, "LOGNAME": account.Name, "SHELL": account.Shell}
+		credential.Uid, credential.Gid = account.UID, account.GID
+		if credential.Groups, err = accounts.Groups(account); err != nil {
 			return nil, fail(err)
 		}
 	}
-	if program.SupplementaryGroups != nil {
+	if groups != nil {
 		credential.Groups = nil
-		for _, name := range program.SupplementaryGroups {
+		for _, name := range groups {
 			group, err := accounts.Group(name)
 			if err != nil {
 				return nil, &host.SpawnError{Stage: "look up group", Path: name, Err: err, Fault: host.FaultOf(err)}
@@ -62,10 +62,10 @@ func lookUpRunAs(program *config.Program, accounts passwd.Files) (*runAs, error)
 	// Without the right to change users, the configured user must be superd's own. Superd then
 	// keeps its own groups, which may differ from the account files by now.
 	if int(credential.Uid) != uid || int(credential.Gid) != gid {
-		return nil, &host.SpawnError{Stage: "change user", Path: program.User, Err: fmt.Errorf("superd runs as user %d and group %d, and may not change to %d and %d: only root may",
+		return nil, &host.SpawnError{Stage: "change user", Path: user, Err: fmt.Errorf("superd runs as user %d and group %d, and may not change to %d and %d: only root may",
 			uid, gid, credential.Uid, credential.Gid)}
 	}
-	if program.SupplementaryGroups != nil {
+	if groups != nil {
 		own, err := os.Getgroups()
 		if err == nil && !sameGroups(own, credential.Groups) {
 			err = errors.New("superd may not change its supplementary groups: only root may")

@@ -118,7 +118,7 @@ func needUser(t *testing.T) string {
 	t.Helper()
 	needRoot(t)
 	for _, name := range []string{"www-data", "daemon", "no process"} {
-		if _, err := lookUpRunAs(&config.Program{Settings: &config.Settings{User: name}}, passwd.System()); err == nil {
+		if _, err := lookUpRunAs(name, nil, passwd.System()); err == nil {
 			return name
 		}
 	}

@@ -24,7 +24,7 @@ import (
 // what it may not do.
 func TestExecuteWithoutRoot(t *testing.T) {
 	user := needUser(t)
-	id, err := lookUpRunAs(&config.Program{Settings: &config.Settings{User: user}}, passwd.System())
+	id, err := lookUpRunAs(user, nil, passwd.System())
 	if err != nil {
 		t.Fatal(err)
 	}

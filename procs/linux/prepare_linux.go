@@ -61,14 +61,21 @@ func (p *prepared) makeTold(spec *host.SpawnSpec) (err error) {
 func prepare(a *attempt, spec *host.SpawnSpec, child *host.Child) (*prepared, error) {
 	program := spec.Program
 	a.enter("look up user", program.User)
-	id, err := lookUpRunAs(program, passwd.System())
+	accounts := passwd.System()
+	owner, err := lookUpRunAs(program.User, program.SupplementaryGroups, accounts)
 	if err != nil {
 		return nil, err
+	}
+	id := owner
+	if spec.User != "" {
+		if id, err = lookUpRunAs(spec.User, nil, accounts); err != nil {
+			return nil, err
+		}
 	}
 	if err := checkLimits(program.Limits); err != nil {
 		return nil, err
 	}
-	if err := makeDirectories(a, spec, id); err != nil {
+	if err := makeDirectories(a, spec, owner); err != nil {
 		return nil, err
 	}
 	var envFile map[string]string
@@ -104,14 +111,14 @@ func prepare(a *attempt, spec *host.SpawnSpec, child *host.Child) (*prepared, er
 		}
 	}
 	for i, output := range spec.Outputs {
-		fd, err := openOutput(a, output, id, &child.ReadFDs[i])
+		fd, err := openOutput(a, output, owner, &child.ReadFDs[i])
 		if err != nil {
 			return p, err
 		}
 		p.outputs = append(p.outputs, fd)
 	}
 	if spec.Input != nil {
-		if p.input, err = openFIFO(a, *spec.Input, pipe.OpenReader, id, &child.InputFD); err != nil {
+		if p.input, err = openFIFO(a, *spec.Input, pipe.OpenReader, owner, &child.InputFD); err != nil {
 			return p, err
 		}
 	}
