@@ -117,8 +117,8 @@ var effects = sync.OnceValue(func() map[string]effect {
 		"user": withNextRun, "supplementary_groups": withNextRun, "umask": withNextRun,
 		"limits.nofile": withNextRun, "limits.core": withNextRun, "limits.memory": withNextRun, "limits.cpu": withNextRun, "limits.tasks": withNextRun,
 		"runtime_directory": withNextRun, "state_directory": withNextRun, "cache_directory": withNextRun, "logs_directory": withNextRun,
-		"runtime_directory_mode": withNextRun, "state_directory_mode": withNextRun, "cache_directory_mode": withNextRun, "logs_directory_mode": withNextRun,
-		"runtime_directory_preserve": withNextRun,
+		"runtime_directory_mode": atOnce, "state_directory_mode": atOnce, "cache_directory_mode": atOnce, "logs_directory_mode": atOnce,
+		"runtime_directory_preserve": atOnce,
 		"type":                       withNextRun, "ready.notify": withNextRun, "ready.fd": withNextRun, "watchdog": withNextRun,
 		// Command of another program, the logger
 		"log.file": withNextRun, "log.format": withNextRun, "log.stderr": withNextRun, "log.stderr_file": withNextRun, "log.sink": withNextRun, "log.command": atOnce,

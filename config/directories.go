@@ -1,8 +1,10 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -37,14 +39,18 @@ type Directories struct {
 	Mode  *uint32  // nil: 0755
 }
 
-// DirectoryRoots are the absolute paths below which directories are made, by kind.
-type DirectoryRoots [DirectoryKinds]string
+// DirectoryRoots are the absolute paths below which directories are made, and those that must not
+// be among them.
+type DirectoryRoots struct {
+	Roots    [DirectoryKinds]string // by kind; "": that user has none
+	Reserved []string               // superd's own directories
+}
 
 // RootsOf returns the roots for a superd of that user: of root, those of the system. env returns
-// the value of a variable. A root is "" if that user has none.
-func RootsOf(env func(string) string, uid int) DirectoryRoots {
+// the value of a variable.
+func RootsOf(env func(string) string, uid int, reserved ...string) DirectoryRoots {
 	if uid == 0 {
-		return DirectoryRoots{"/run", "/var/lib", "/var/cache", "/var/log"}
+		return DirectoryRoots{[DirectoryKinds]string{"/run", "/var/lib", "/var/cache", "/var/log"}, reserved}
 	}
 	home := func(variable, inHome string) string {
 		if dir := env(variable); path.IsAbs(dir) {
@@ -56,11 +62,11 @@ func RootsOf(env func(string) string, uid int) DirectoryRoots {
 		return ""
 	}
 	state := home("XDG_STATE_HOME", ".local/state")
-	roots := DirectoryRoots{home("XDG_RUNTIME_DIR", ""), state, home("XDG_CACHE_HOME", ".cache"), ""}
+	roots := [DirectoryKinds]string{home("XDG_RUNTIME_DIR", ""), state, home("XDG_CACHE_HOME", ".cache"), ""}
 	if state != "" {
 		roots[LogsDirectory] = path.Join(state, "log")
 	}
-	return roots
+	return DirectoryRoots{roots, reserved}
 }
 
 // RemovesDirectories reports whether the program has directories that superd removes after a run.
@@ -68,15 +74,14 @@ func (p *Program) RemovesDirectories() bool {
 	return len(p.Directories[RuntimeDirectory].Names) > 0 && !p.RuntimeDirectoryPreserve
 }
 
-// SharedDirectory returns a directory that superd removes after a run and that all instances of the
-// program have; "" if there is none.
+// SharedDirectory returns a directory that superd removes after a run and that the instances of the
+// program share; "" if there is none.
 func (p *Program) SharedDirectory() string {
 	if !p.RemovesDirectories() {
 		return ""
 	}
 	for _, name := range p.Directories[RuntimeDirectory].Names {
-		all, _ := document.References(name)
-		if !slices.Contains(all, "SUPERD_REPLICA") && !slices.Contains(all, "SUPERD_INSTANCE") {
+		if all, _ := document.References(name); !slices.Contains(all, "SUPERD_REPLICA") && !slices.Contains(all, "SUPERD_INSTANCE") {
 			return name
 		}
 	}
@@ -95,18 +100,27 @@ func (p *Program) DirectoryPaths(k DirectoryKind, roots DirectoryRoots, run Vari
 		case err == nil:
 			err = checkDirectoryName(expanded)
 		}
-		if err == nil && roots[k] == "" {
+		if err == nil && roots.Roots[k] == "" {
 			err = fmt.Errorf("superd does not run as root, and %s is not set: set it for superd", rootVariables[k])
+		}
+		full := path.Join(roots.Roots[k], expanded)
+		for _, own := range roots.Reserved {
+			if err == nil && (within(full, own) || within(own, full)) {
+				err = fmt.Errorf("%s is a directory of superd itself: choose another name", full)
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("expand %s: %w", k.Key(), err)
 		}
-		all = append(all, path.Join(roots[k], expanded))
+		all = append(all, full)
 	}
 	return all, nil
 }
 
-// rootVariables are the variables that lack where a root is "".
+// within reports whether a cleaned path is dir or below it.
+func within(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
+
+// rootVariables name what to set where a root is "".
 var rootVariables = [DirectoryKinds]string{"XDG_RUNTIME_DIR", "HOME or XDG_STATE_HOME", "HOME or XDG_CACHE_HOME", "HOME or XDG_STATE_HOME"}
 
 // directoryKey returns the key for the directories of a kind.
@@ -117,7 +131,7 @@ func directoryKey(k DirectoryKind, doc string) key {
 
 // directoryMode returns the key for the mode of the directories of a kind.
 func directoryMode(k DirectoryKind, doc string) key {
-	return reading("`\"0755\"`", bind("program", k.Key()+"_mode", octal("mode", "750"),
+	return reading("`\"0755\"`", bind("program", k.Key()+"_mode", octal("mode", "750", 0o7777),
 		func(d *builder) **uint32 { return &d.Directories[k].Mode }, doc))
 }
 
@@ -154,10 +168,19 @@ func oneOrList(k codec[string]) codec[[]string] {
 	}}
 }
 
-// checkDirectoryName refuses the name of a directory that is not below its root.
+// systemNames are directories below the roots that no program may have.
+var systemNames = []string{"apt", "cryptsetup", "dbus", "dpkg", "initctl", "initramfs", "journal", "lock", "log", "mount", "shm", "systemd", "udev", "user"}
+
+// checkDirectoryName refuses the name of a directory that is not below its root, or that is not for
+// a program.
 func checkDirectoryName(s string) error {
 	quoted := document.Quote(s)
+	first, _, _ := strings.Cut(s, "/")
 	switch {
+	case strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == ':' || r == 0x7f }):
+		return fmt.Errorf("%s must have no space, colon or control character: write several names as an array", quoted)
+	case slices.Contains(systemNames, first):
+		return fmt.Errorf("%s belongs to the system: choose another name", quoted)
 	case path.IsAbs(s):
 		return fmt.Errorf("%s must be relative: write %q for the directory of that name below the root of the key",
 			quoted, path.Base(s))
@@ -167,30 +190,61 @@ func checkDirectoryName(s string) error {
 	return nil
 }
 
-// checkDirectories checks the directories of all programs together: a runtime directory is removed
+// checkDirectories checks the directories of all programs together. A runtime directory is removed
 // when a run ends, so it must be of one instance.
 func (l *loader) checkDirectories() {
-	owners := map[string]*builder{}
+	owners := map[string]*builder{} // of runtime directories
 	for _, d := range l.programs {
 		for k := range DirectoryKinds {
 			d.checkNested(k)
 		}
-		if !d.RemovesDirectories() {
+		if name := d.SharedDirectory(); name != "" && d.Replicas > 1 {
+			d.mistakeAt(RuntimeDirectory.Key()).fail("%q would be removed with each of the %d instances: add ${SUPERD_REPLICA} to it, or write runtime_directory_preserve = true", name, d.Replicas)
 			continue
 		}
-		const preserve = "write runtime_directory_preserve = true"
-		at := d.mistakeAt(RuntimeDirectory.Key())
-		if name := d.SharedDirectory(); name != "" && d.Replicas > 1 {
-			at.fail("%q would be removed with each of the %d instances: add ${SUPERD_REPLICA} to it, or %s", name, d.Replicas, preserve)
-		}
-		for _, name := range d.Directories[RuntimeDirectory].Names {
-			if other := owners[name]; other != nil {
-				at.fail("%q is removed with each run of %s: choose another name, or %s in both programs", name, other.Name, preserve)
-				continue
+		for _, name := range d.runtimeNames() {
+			if owners[name] == nil {
+				owners[name] = d
+			} else if owners[name] != d {
+				d.checkRemoval(name, owners[name], name)
 			}
-			owners[name] = d
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(owners)) {
+		for outer := path.Dir(name); outer != "."; outer = path.Dir(outer) {
+			if other := owners[outer]; other != nil && other != owners[name] {
+				owners[name].checkRemoval(name, other, outer)
+			}
+		}
+	}
+}
+
+// checkRemoval refuses a directory that is, or is in, a directory of another program if one of the
+// two is removed.
+func (d *builder) checkRemoval(name string, other *builder, its string) {
+	if d.RemovesDirectories() || other.RemovesDirectories() {
+		d.mistakeAt(RuntimeDirectory.Key()).fail("%q is removed with runs of %s, which has %q: choose another name, or write runtime_directory_preserve = true in both programs", name, other.Name, its)
+	}
+}
+
+// runtimeNames returns the expanded runtime directories of all instances.
+func (d *builder) runtimeNames() (all []string) {
+	if len(d.Directories[RuntimeDirectory].Names) == 0 {
+		return nil
+	}
+	for _, instance := range d.Instances() {
+		_, replica, _ := strings.Cut(instance, "@")
+		var run Variables
+		run.Set("SUPERD_INSTANCE", instance)
+		run.Set("SUPERD_NAME", d.Name)
+		run.Set("SUPERD_REPLICA", cmp.Or(replica, "1"))
+		for _, name := range d.Directories[RuntimeDirectory].Names {
+			if expanded, _, err := document.Expand(name, run.Get); err == nil {
+				all = append(all, expanded)
+			}
+		}
+	}
+	return all
 }
 
 // setsDirectory reports whether superd sets the variable to the paths of directories.

@@ -515,13 +515,13 @@ var environment = codec[map[string]string]{
 var stopSignal = text("signal", `a signal such as "SIGTERM"`, ParseSignal,
 	func(sig syscall.Signal) string { return strconv.Quote(SignalName(sig)) })
 
-var umask = octal("mask", "022")
+var umask = octal("mask", "022", 0o777)
 
 // fileMode reads the mode of a file in octal, as for chmod.
-var fileMode = octal("mode", "640")
+var fileMode = octal("mode", "640", 0o777)
 
-// octal reads nine bits in octal notation, as in example.
-func octal(what, example string) codec[*uint32] {
+// octal reads bits in octal notation, as in example.
+func octal(what, example string, most uint64) codec[*uint32] {
 	return codec[*uint32]{
 		name: "octal string",
 		show: func(mask *uint32) string {
@@ -546,9 +546,9 @@ func octal(what, example string) codec[*uint32] {
 				return nil, false
 			}
 			n, err := strconv.ParseUint(digits, 8, 32)
-			if err != nil || n > 0o777 {
-				v.fail("must be an octal %s from 000 to 777, got %s: %s",
-					what, document.Quote(digits), remedy)
+			if err != nil || n > most {
+				v.fail("must be an octal %s from 000 to %o, got %s: %s",
+					what, most, document.Quote(digits), remedy)
 				return nil, false
 			}
 			mask := uint32(n)

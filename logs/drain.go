@@ -153,8 +153,8 @@ func (c *Collector) awaitPartialLines() bool {
 		if partial[i] = s.source.Bytes(); partial[i] == 0 {
 			continue
 		}
-		// It may have the end of a line if it has come since the last turn
-		if !s.isPartial(partial[i]) {
+		// Bytes that came since the last turn may end the line. But it is not awaited for longer
+		if !s.isPartial(partial[i]) && !(s.partial != nil && s.partial.at == s.total && s.partialDue()) {
 			return c.state.Load() != closing
 		}
 		waits = true

@@ -85,7 +85,7 @@ func TestUnfinishedLine(t *testing.T) {
 }
 
 // TestLineAfterLastCheck: a line that comes between the last check of the pipe and the wait for the
-// rest of a partial line is not taken for one.
+// rest of a partial line is written at once, not after partialTimeout.
 func TestLineAfterLastCheck(t *testing.T) {
 	p := newRig(t).program(Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: frame.Text})
 	p.log("one\n")

@@ -353,7 +353,7 @@ func (a *applier) addIntermediate(diff *config.Diff, next *config.Config) {
 			continue
 		}
 		if c.Kind == config.ProgramAdded || c.Kind == config.Unchanged {
-			*c = own
+			*c = own // its keys say whether the graph, in which the instance is, changes
 			continue
 		}
 		for _, k := range own.Keys {

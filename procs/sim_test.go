@@ -218,7 +218,7 @@ func (h *history) options() Options {
 		Archive: h.archive, Seed: h.seed(),
 		Predecessor: Predecessor{StoredFDs: h.kernel.PassFDs()},
 		Identity:    Identity{BootID: "boot", Machine: "simulated"},
-		Paths:       instance.Paths{FIFODir: "fifo", NotifyDir: "notify", Directories: config.DirectoryRoots{"/run"}},
+		Paths:       instance.Paths{FIFODir: "fifo", NotifyDir: "notify", Directories: config.RootsOf(nil, 0)},
 		tests:       testSettings{rules: h.rules},
 	}
 	if h.kernel.Keeper {

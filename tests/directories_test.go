@@ -10,8 +10,8 @@ import (
 	"superd/tests/harness"
 )
 
-// TestDirectories: superd makes the directories of a program for its user, empties the runtime
-// directory for each run and removes it at the end.
+// TestDirectories: superd makes the directories of a program for its user before a run, and removes
+// the runtime directory after it.
 func TestDirectories(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("makes directories in /run and /var as root does")
@@ -62,10 +62,11 @@ func TestDirectories(t *testing.T) {
 	if starts, err := os.ReadFile(filepath.Join(state, "deep/starts")); err != nil || strings.Count(string(starts), "\n") != 2 {
 		t.Errorf("the state is %q, %v", starts, err)
 	}
-	if err := os.Symlink("/etc", run); err != nil {
+	s.Mkdir("elsewhere")
+	if err := os.Symlink(s.Path("elsewhere"), run); err != nil {
 		t.Fatal(err)
 	}
-	if r := s.Ctl("start", "web"); !strings.Contains(r.Out+r.ErrOut, run+": it exists and is no directory, or a link") {
+	if r := s.Ctl("start", "web"); !strings.Contains(r.Out+r.ErrOut, run+": it is a link to "+s.Path("elsewhere")) {
 		t.Errorf("with a link in its place, start says: %+v", r)
 	}
 	d.Signal(15)

@@ -285,7 +285,7 @@ func (s *startup) collectOptions() (err error) {
 			NotifyDir:  s.dir.NotifyDir,
 			LogDir:     s.logDir,
 
-			Directories: config.RootsOf(os.Getenv, os.Geteuid()),
+			Directories: config.RootsOf(os.Getenv, os.Geteuid(), s.dir.Path, s.logDir),
 		},
 		Identity:    procs.Identity{Pid: os.Getpid(), BootID: s.recovered.boot},
 		Environment: os.Environ(),

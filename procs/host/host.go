@@ -74,7 +74,7 @@ type Host interface {
 	RemoveOtherNames(dirs, keep []string)
 
 	// RemoveDirectories removes directories with what is in them, off the loop. done runs once on
-	// the loop, unless it was cancelled. A cancelled removal stops when its present call returns.
+	// the loop, when no name of them is left, unless that was cancelled.
 	RemoveDirectories(paths []string, done func(error)) (cancel func())
 
 	// Nowhere returns a descriptor that discards output. It is called off the loop.

@@ -7,27 +7,57 @@ import (
 	"superd/procs/host"
 )
 
-// removeTime is how long the end of a run waits for the removal of its runtime directories. The
-// program may have mounted a file system there that does not answer.
+// removeTime is how long the end of a run waits until its runtime directories are moved out of the
+// way.
 const removeTime = 5 * time.Second
 
-// removeDirectories removes the runtime directories of the run, and then ends its teardown.
+// removedDirectories returns the directories that are removed with the run.
+func removedDirectories(r *run) []string {
+	if !r.program.RemovesDirectories() {
+		return nil
+	}
+	paths, err := r.program.DirectoryPaths(config.RuntimeDirectory, r.in.Env.Paths.Directories, r.variables())
+	if err != nil { // the run could not begin, or superd's environment has changed since
+		r.in.Env.Log.Warn("runtime directory not removed", "instance", r.in.Name, "error", err)
+	}
+	return paths
+}
+
+// claimDirectories counts the run as a user of its runtime directories until it is over. After a
+// reload an ending run may have one in common with a new run of another program.
+func (r *run) claimDirectories() {
+	users := &r.in.Env.directoryUsers
+	for _, path := range removedDirectories(r) {
+		if *users == nil {
+			*users = map[string]int{}
+		}
+		(*users)[path]++
+		r.scope.Defer(func() {
+			if (*users)[path]--; (*users)[path] == 0 {
+				delete(*users, path)
+			}
+		})
+	}
+}
+
+// removeDirectories removes the runtime directories that no other run uses, and then ends the
+// teardown.
 func (r *run) removeDirectories() {
 	in := r.in
 	end := func() { in.Apply(in.Machine.TornDown(in.Conditions(), in.Env.RNG)) }
-	if !r.program.RemovesDirectories() {
-		end()
-		return
+	var paths []string
+	for _, path := range removedDirectories(r) {
+		if in.Env.directoryUsers[path] <= 1 {
+			paths = append(paths, path)
+		}
 	}
-	paths, err := r.program.DirectoryPaths(config.RuntimeDirectory, in.Env.Paths.Directories, r.variables())
-	if err != nil { // and so the run could not begin
+	if len(paths) == 0 {
 		end()
 		return
 	}
 	scope := r.scope.Child()
 	warn := func(cause any) {
-		in.Env.Log.Warn("runtime directory not removed: the next start empties it",
-			"instance", in.Name, "error", cause)
+		in.Env.Log.Warn("runtime directory not removed", "instance", in.Name, "error", cause)
 	}
 	scope.Defer(in.Env.Host.RemoveDirectories(paths, func(err error) {
 		scope.Close()

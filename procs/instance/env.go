@@ -41,6 +41,8 @@ type Env struct {
 	Records Records
 	FDs     FDs
 	Reaper  Reaper
+
+	directoryUsers map[string]int // number of runs that use each directory that is removed
 }
 
 // Paths are the directories that a supervisor uses.

@@ -97,7 +97,6 @@ func (h *hookRun) next() {
 	record := h.run.newStartRecord(new(h.at))
 	spec := h.run.spawnSpec(&program, record)
 	spec.User = h.run.program.HooksUser
-	spec.BeginsRun = h.key == "pre_start" && h.at == 0
 	h.pending = h.in.Env.Host.Spawn(spec, func(child host.Child, err error) {
 		record.complete(func() { h.result(record, child, err) })
 	})

@@ -59,7 +59,7 @@ func (r *run) stable(now time.Duration) time.Duration {
 
 // hasLeftovers reports whether the run needs a teardown.
 func (r *run) hasLeftovers() bool {
-	return r.in.probing() || r.hadProcess && (len(r.program.PostStop) > 0 || r.program.RemovesDirectories() ||
+	return r.in.probing() || r.program.RemovesDirectories() || r.hadProcess && (len(r.program.PostStop) > 0 ||
 		r.program.KillMode != config.KillProcess && !r.in.Tree.Empty())
 }
 
@@ -100,6 +100,7 @@ func restoreRun(in *Instance, number uint64, v *snapshot.Run) *run {
 	if v.Definition != nil {
 		r.program = v.Definition
 	}
+	r.claimDirectories()
 	if v.PrintsFrom != "" || v.StderrFrom != "" {
 		r.ownNotifyState().outputStart = [...]string{v.PrintsFrom, v.StderrFrom}
 	}

@@ -17,6 +17,7 @@ func beginRun(in *Instance) {
 	r := newRun(in, in.Program, in.Env.NewInvocationID())
 	r.config = in.Env.Config.Number()
 	in.run = r
+	r.claimDirectories()
 	in.Output.setOptions() // the previous run may have begun with other options
 	in.Output.Collector.BeginRun(r.invocationID, awaitsLine(r.program))
 	switch {
@@ -69,7 +70,6 @@ func (a *spawnAttempt) startMain() {
 	a.timer = r.scope.After(r.program.StartTimeout, a.onTimeout)
 	record := r.newStartRecord(nil)
 	spec := r.spawnSpec(r.program, record)
-	spec.BeginsRun = len(r.program.PreStart) == 0
 	spec.Process = &r.main.first
 	r.addNotify(spec, record)
 	if record.value.Notify != "" || record.value.Ready != "" {

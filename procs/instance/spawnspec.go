@@ -22,6 +22,7 @@ func (r *run) spawnSpec(program *config.Program, record *startRecord) *host.Spaw
 		DirectoryRoots: in.Env.Paths.Directories,
 	}
 	if record != nil {
+		spec.BeginsRun = !r.hadProcess
 		spec.LogIntent, spec.StoreFDs, spec.LogSpawned = record.logIntent, record.storeFDs, record.logSpawned
 	}
 	for _, which := range OutputStreams(program) {

@@ -198,6 +198,13 @@ func (a *attempt) unlessCanceled(f func() error) error {
 	return err
 }
 
+// canceled reports whether the spawn was cancelled.
+func (a *attempt) canceled() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.returned != nil
+}
+
 var errCanceled = errors.New("cancelled")
 
 // commit reports whether the spawn continues. From then on it can't be cancelled.

@@ -1,281 +1,184 @@
 package linux
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"strconv"
+	"io/fs"
+	"path"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"superd/config"
 	"superd/internal/safepath"
-	"superd/internal/syscalls"
 	"superd/procs/host"
 )
 
-// makeDirectories makes the program's directories and adds the variables with their paths to the
-// run's own.
-func makeDirectories(a *attempt, spec *host.SpawnSpec, id *runAs) error {
+// makeDirectories adds the variables with the paths of the program's directories to the run's own.
+// For the first process of a run it also makes the directories, for the user.
+func makeDirectories(a *attempt, spec *host.SpawnSpec, user *runAs) error {
 	for kind := range config.DirectoryKinds {
-		set := &spec.Program.Directories[kind]
 		paths, err := spec.Program.DirectoryPaths(kind, spec.DirectoryRoots, spec.Own)
 		if err != nil {
 			return &host.SpawnError{Stage: "make directories", Err: err}
 		}
+		if len(paths) == 0 {
+			continue
+		}
 		for _, path := range paths {
+			if !spec.BeginsRun {
+				break
+			}
 			stage := "make " + kind.Key()
 			a.enter(stage, path)
-			mode := uint32(0o755)
-			if set.Mode != nil {
-				mode = *set.Mode
+			m := &directoryMaker{mode: 0o755, user: user, stop: a.canceled}
+			if mode := spec.Program.Directories[kind].Mode; mode != nil {
+				m.mode = *mode
 			}
-			fresh := kind == config.RuntimeDirectory && spec.BeginsRun && !spec.Program.RuntimeDirectoryPreserve
-			if err := a.unlessCanceled(func() error { return makeDirectory(path, mode, fresh, id) }); err != nil {
+			if err := m.make(spec.DirectoryRoots.Roots[kind], path); err != nil {
 				return &host.SpawnError{Stage: stage, Path: path, Err: err, Fault: host.FaultOf(err)}
 			}
 		}
-		if len(paths) > 0 {
-			spec.Own.Set(kind.Variable(), strings.Join(paths, ":"))
-		}
+		spec.Own.Set(kind.Variable(), strings.Join(paths, ":"))
 	}
 	return nil
 }
 
-// makeDirectory makes a directory of that mode for the user, or adapts the one that there is, also
-// what is in it if it was another user's. A fresh one is empty.
-func makeDirectory(path string, mode uint32, fresh bool, id *runAs) error {
-	parent, name, err := openParent(path, 0o755)
+// A directoryMaker makes directories for a user.
+type directoryMaker struct {
+	mode uint32
+	user *runAs
+	stop func() bool
+}
+
+// make creates the directory, or sets mode and owner of an existing one. If the owner changes, that
+// of its contents changes, too. Without a user of its own the program manages owners itself: only a
+// missing directory is made. Nor does what a link leads to outside root change: superd does not
+// know what it is.
+func (m *directoryMaker) make(root, full string) error {
+	if err := makeParents(root, full); err != nil {
+		return err
+	}
+	parent, name, err := safepath.Locate(full) // follows a link of the administrator
 	if err != nil {
 		return err
 	}
 	defer parent.Close()
+	created := true
 	// Without rights for others until it has its owner
-	if err := unix.Mkdirat(parent.FD(), name, 0o700); err != nil && err != unix.EEXIST {
+	if err := unix.Mkdirat(parent.FD(), name, 0o700); err == unix.EEXIST {
+		created = false
+	} else if err != nil {
 		return err
 	}
-	fd, err := openDirAt(parent.FD(), name)
+	fd, err := unix.Openat(parent.FD(), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return explainLink(err)
+		if errors.Is(err, unix.ENOTDIR) {
+			return errors.New("it exists and is not a directory: move it away")
+		}
+		return err
 	}
 	defer unix.Close(fd)
-	if fresh {
-		if err := removeContents(fd, nil); err != nil {
-			return fmt.Errorf("remove what an earlier run has left: %w", err)
-		}
-	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
 	}
-	if uid, gid := id.owner(); st.Uid != uint32(uid) {
-		if err := chownTree(fd, uid, gid); err != nil {
-			return err
-		}
-	} else if st.Gid != uint32(gid) {
+	uid, gid := m.user.owner()
+	outside, err := leadsOutside(root, parent)
+	switch {
+	case err != nil:
+		return err
+	case !created && m.user.credential == nil:
+		return nil
+	case outside && st.Uid != uint32(uid):
+		return fmt.Errorf("it is a link to %s, which does not belong to the program's user: change its owner", path.Join(parent.Path(), name))
+	case outside:
+		return nil
+	case st.Uid == uint32(uid) && st.Gid == uint32(gid):
+	case created || st.Uid == uint32(uid):
 		if err := unix.Fchown(fd, uid, gid); err != nil {
 			return fmt.Errorf("change owner: %w", err)
 		}
-	}
-	return unix.Fchmod(fd, mode) // also what chown has cleared
-}
-
-// openParent opens the directory that holds path, and returns the last name. It makes missing
-// directories of that mode; 0: none.
-func openParent(path string, mode os.FileMode) (parent *safepath.Dir, name string, err error) {
-	at := strings.LastIndexByte(path, '/')
-	if mode == 0 {
-		parent, err = safepath.OpenDir(path[:at+1])
-	} else {
-		parent, err = safepath.MakeDir(path[:at+1], mode)
-	}
-	return parent, path[at+1:], err
-}
-
-// openDirAt opens a directory to read it, and follows no link.
-func openDirAt(at int, name string) (fd int, err error) {
-	err = syscalls.Retry(func() (err error) {
-		fd, err = unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		return err
-	})
-	return fd, err
-}
-
-// explainLink says what the error of an open that follows no link means.
-func explainLink(err error) error {
-	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
-		return errors.New("it exists and is no directory, or a link, which superd does not follow: remove it")
-	}
-	return err
-}
-
-// maxDepth bounds the descriptors that a deep tree takes.
-const maxDepth = 32
-
-// removeContents removes what is in the directory, and follows no link and no mount. It stops
-// without an error when canceled, which may be nil, is set.
-func removeContents(dir int, canceled *atomic.Bool) error {
-	r := &remover{top: dir, canceled: canceled}
-	var st unix.Stat_t
-	if err := unix.Fstat(dir, &st); err != nil {
-		return err
-	}
-	r.dev = st.Dev
-	for {
-		removed, err := r.empty(dir, 1)
-		switch {
-		case canceled != nil && canceled.Load(), err == nil && removed == 0:
-			return nil
-		case err != nil && removed == 0:
+	default:
+		if err := m.giveAway(parent, fd, uid, gid); err != nil {
 			return err
 		}
 	}
+	if st.Mode&0o7777 == m.mode && !created {
+		return nil
+	}
+	return unix.Fchmod(fd, m.mode)
 }
 
-// A remover removes a tree. Directories deeper than maxDepth are moved up to its top first.
-type remover struct {
-	top      int
-	dev      uint64
-	moved    int
-	canceled *atomic.Bool
-}
-
-// empty removes what is in a directory at that depth. It returns how many entries it has removed or
-// moved, and the last error.
-func (r *remover) empty(dir, depth int) (removed int, last error) {
-	names, err := entryNames(dir)
+// leadsOutside reports whether a directory is not below root: a link has led there.
+func leadsOutside(root string, dir *safepath.Dir) (bool, error) {
+	top, err := safepath.OpenDir(root) // may be reached by a link itself
 	if err != nil {
-		return 0, err
+		return false, err
 	}
-	for _, name := range names {
-		if r.canceled != nil && r.canceled.Load() {
-			return removed, nil
-		}
-		if err := r.remove(dir, name, depth, &removed); err != nil && !errors.Is(err, unix.ENOENT) {
-			last = fmt.Errorf("remove %s: %w", name, err)
-		}
-	}
-	return removed, last
+	defer top.Close()
+	at := top.Path()
+	return dir.Path() != at && !strings.HasPrefix(dir.Path(), strings.TrimSuffix(at, "/")+"/"), nil
 }
 
-func (r *remover) remove(dir int, name string, depth int, removed *int) error {
-	err := unix.Unlinkat(dir, name, 0)
-	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {
-		if err = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR); errors.Is(err, unix.ENOTEMPTY) {
-			err = r.removeDirectory(dir, name, depth, removed)
-		}
+// giveAway changes the owner of an existing directory and its contents.
+func (m *directoryMaker) giveAway(parent *safepath.Dir, fd, uid, gid int) error {
+	if who := parent.Exposed(); who != "" {
+		return fmt.Errorf("it belongs to another user, and %s, where anybody could have put it: change its owner, or remove it", who)
 	}
-	if err == nil {
-		*removed++
-	}
-	return err
-}
-
-func (r *remover) removeDirectory(dir int, name string, depth int, removed *int) error {
-	if depth == maxDepth {
-		r.moved++
-		return unix.Renameat(dir, name, r.top, ".superd-"+strconv.Itoa(os.Getpid())+"-"+strconv.Itoa(r.moved))
-	}
-	fd, err := openDirAt(dir, name)
+	tree, err := newFileTree(fd, m.stop)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return err
-	}
-	if st.Dev != r.dev {
-		return errors.New("another file system is mounted there: unmount it")
-	}
-	inside, err := r.empty(fd, depth+1)
-	*removed += inside
-	if err != nil {
-		return err
-	}
-	return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
+	return tree.chown(uid, gid)
 }
 
-// entryNames returns the names in a directory.
-func entryNames(dir int) ([]string, error) {
-	fd, err := openDirAt(dir, ".") // has an offset of its own
-	if err != nil {
-		return nil, err
-	}
-	f := os.NewFile(uintptr(fd), "directory")
-	defer f.Close()
-	const most = 10_000 // at a time
-	names, err := f.Readdirnames(most)
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return names, err
-}
-
-// chownTree gives a directory and what is in it to another user. Files with several names keep
-// their owner: a name may be that of another user's file.
-func chownTree(dir, uid, gid int) error {
-	names, err := allNames(dir)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := chownEntry(dir, name, uid, gid); err != nil && !errors.Is(err, unix.ENOENT) {
-			return fmt.Errorf("change owner of %s: %w", name, err)
+// makeParents makes the missing directories between root and the last name of the path. They can be
+// entered by each user, regardless of superd's umask.
+func makeParents(root, full string) error {
+	at := root
+	rest := strings.TrimPrefix(path.Dir(full), root)
+	for name := range strings.SplitSeq(strings.Trim(rest, "/"), "/") {
+		if name == "" {
+			break
 		}
-	}
-	// Last: when it is interrupted, the next start begins anew
-	if err := unix.Fchown(dir, uid, gid); err != nil {
-		return fmt.Errorf("change owner: %w", err)
+		dir, err := safepath.MakeDir(at, 0o755)
+		if err != nil {
+			return err
+		}
+		err = unix.Mkdirat(dir.FD(), name, 0o755)
+		if err == nil && dir.Exposed() == "" {
+			err = unix.Fchmodat(dir.FD(), name, 0o755, 0)
+		}
+		dir.Close()
+		if err != nil && err != unix.EEXIST {
+			return &fs.PathError{Op: "make", Path: path.Join(at, name), Err: err}
+		}
+		at = path.Join(at, name)
 	}
 	return nil
 }
 
-func chownEntry(dir int, name string, uid, gid int) error {
-	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return err
-	}
-	switch {
-	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
-		inner, err := openDirAt(fd, ".")
-		if err != nil {
-			return err
-		}
-		defer unix.Close(inner)
-		return chownTree(inner, uid, gid)
-	case st.Nlink > 1:
-		return nil
-	}
-	return unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH)
-}
-
-func allNames(dir int) ([]string, error) {
-	fd, err := openDirAt(dir, ".")
-	if err != nil {
-		return nil, err
-	}
-	f := os.NewFile(uintptr(fd), "directory")
-	defer f.Close()
-	return f.Readdirnames(-1)
-}
-
-// RemoveDirectories implements [host.Host].
+// RemoveDirectories implements [host.Host]. Each directory gets another name first, so that what
+// hangs later is not in the way of the next run.
 func (k *Host) RemoveDirectories(paths []string, done func(error)) (cancel func()) {
 	canceled := new(atomic.Bool)
-	go func() {
+	k.removing.Begin(&k.removals, func() {
 		var all []error
+		var aside []asideDir
 		for _, path := range paths {
-			if err := removeDirectory(path, canceled); err != nil && !errors.Is(err, unix.ENOENT) {
+			if canceled.Load() {
+				break
+			}
+			dir, err := moveAside(path)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				all = append(all, fmt.Errorf("%s: %w", path, err))
+			} else if err == nil {
+				aside = append(aside, dir)
 			}
 		}
 		k.loop.Post(func() {
@@ -283,23 +186,102 @@ func (k *Host) RemoveDirectories(paths []string, done func(error)) (cancel func(
 				done(errors.Join(all...))
 			}
 		})
-	}()
+		for _, dir := range aside {
+			if _, swept := k.swept.LoadOrStore(dir.parent.Path(), true); !swept {
+				dir.sweep()
+			}
+			k.removing.Begin(&k.removals, func() {
+				if err := dir.remove(); err != nil {
+					k.log.Warn("runtime directory not removed", "was", dir.path, "is", dir.parent.Path()+"/"+dir.name, "error", err)
+				}
+			})
+		}
+	})
 	return func() { canceled.Store(true) }
 }
 
-func removeDirectory(path string, canceled *atomic.Bool) error {
-	parent, name, err := openParent(path, 0)
+// endRemovals lets superd end after the removals, if they do not hang. The next superd removes what
+// is left.
+func (k *Host) endRemovals() {
+	ended := make(chan struct{})
+	go func() {
+		k.removing.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(time.Second):
+	}
+}
+
+// An asideDir is a directory that was moved aside to be removed.
+type asideDir struct {
+	path   string
+	parent *safepath.Dir
+	name   string
+}
+
+// asidePrefix begins the names of directories that are being removed.
+const asidePrefix = ".superd-removes-"
+
+// asideName returns a new name to move a directory to.
+func asideName() string {
+	var random [8]byte
+	rand.Read(random[:]) // never fails
+	return asidePrefix + hex.EncodeToString(random[:])
+}
+
+// moveAside renames a directory.
+func moveAside(path string) (asideDir, error) {
+	at := strings.LastIndexByte(path, '/')
+	parent, err := safepath.OpenDir(path[:at+1])
+	if err != nil {
+		return asideDir{}, err
+	}
+	d := asideDir{path, parent, asideName()}
+	info, err := parent.Stat(path[at+1:])
+	switch {
+	case err == nil && !info.Mode.IsDir():
+		err = errors.New("it is no longer a directory")
+	case err == nil:
+		if err = unix.Renameat(parent.FD(), path[at+1:], parent.FD(), d.name); errors.Is(err, unix.EBUSY) {
+			err = errors.New("something is mounted there: unmount it")
+		}
+	}
+	if err != nil {
+		parent.Close()
+	}
+	return d, err
+}
+
+// sweep removes what a superd that was killed has left beside the directory.
+func (d *asideDir) sweep() {
+	names, _ := d.parent.Names() // as many as can be read
+	for _, name := range names {
+		if strings.HasPrefix(name, asidePrefix) && name != d.name {
+			_ = d.removeName(name) // tried again by the next superd
+		}
+	}
+}
+
+// remove removes the directory, and closes its parent.
+func (d *asideDir) remove() error {
+	defer d.parent.Close()
+	return d.removeName(d.name)
+}
+
+func (d *asideDir) removeName(name string) error {
+	fd, err := unix.Openat(d.parent.FD(), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
-	}
-	defer parent.Close()
-	fd, err := openDirAt(parent.FD(), name)
-	if err != nil {
-		return explainLink(err)
 	}
 	defer unix.Close(fd)
-	if err := removeContents(fd, canceled); err != nil || canceled.Load() {
+	tree, err := newFileTree(fd, func() bool { return false })
+	if err == nil {
+		err = tree.remove()
+	}
+	if err != nil {
 		return err
 	}
-	return unix.Unlinkat(parent.FD(), name, unix.AT_REMOVEDIR)
+	return unix.Unlinkat(d.parent.FD(), name, unix.AT_REMOVEDIR)
 }

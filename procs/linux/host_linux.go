@@ -49,6 +49,9 @@ type Host struct {
 	scan        *proctree.Scanner // for trees without a cgroup
 	unlinks     workers.Pool      // workers that remove names of FIFOs and notify sockets
 	unlinking   workers.Job       // removals in progress: a start waits for their end
+	removals    workers.Pool      // workers that remove directories of programs
+	removing    workers.Job       // their work
+	swept       sync.Map          // directories in which what an earlier superd left was removed
 	reach       sync.Once         // see checkReach
 	maxRSS      maxRSS            // superd's own; loop only
 }
@@ -95,7 +98,8 @@ func New(l *loop.Loop, o Options) (*Host, error) {
 	k := &Host{loop: l, openFiles: o.OpenFiles, slots: slots, runtimeDir: o.RuntimeDir, fifoDir: o.FIFODir, keeper: o.KeeperPid, log: o.Log, sigchld: o.SIGCHLD, null: null, oomScoreAdj: oomScoreAdj, ambient: privilege.Ambient()}
 	k.starts.crowded = k.crowded(o.Crowd)
 	k.gate.init()
-	k.unlinks.Limit = unlinkSlots
+	k.unlinks.Limit, k.removals.Limit = unlinkSlots, unlinkSlots
+	l.Root().Defer(k.endRemovals)
 	l.Root().Defer(k.unlinking.Wait) // a successor must not have names removed later
 	if err := k.startTrees(o); err != nil {
 		return nil, err

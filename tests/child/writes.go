@@ -9,8 +9,8 @@ import (
 // lineWidth is the length of a line of the mode writes.
 const lineWidth = 100
 
-// writes prints numbered lines of 100 bytes, as the mode numbers does, until they are BYTES bytes
-// in writes of SIZE bytes, at full speed. The lines may be split between writes. Its last line is
+// writes prints BYTES bytes of numbered lines, SIZE bytes a write, at full speed. The lines are
+// those of the mode numbers, 100 bytes long. A write may end within a line. The last line is
 // INSTANCE RUN end N.
 func writes(args []string) error {
 	size, err := strconv.Atoi(args[0])

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -40,10 +41,7 @@ func TestWriters(t *testing.T) {
 						d.FindSupervisor()
 						return d.Pid != pid && len(s.All()) == w.instances
 					})
-					running = false
-					for _, st := range s.All() {
-						running = running || st.Pid != 0
-					}
+					running = slices.ContainsFunc(s.All(), func(st harness.Status) bool { return st.Exit == nil })
 				}
 				if code := d.Insist(syscall.SIGTERM); code != 0 {
 					t.Errorf("superd ends with status %d", code)
