@@ -33,7 +33,7 @@ func newConflicts(reg *registry, q *reconciler) *conflicts {
 
 // with returns an instance that must be removed before in may start; nil if there is none.
 func (c *conflicts) with(in *instance.Instance) *instance.Instance {
-	if other := c.registry.byName[config.ProgramOf(in.Name)]; other != nil && other != in {
+	if other := c.registry.named(config.ProgramOf(in.Name)); other != nil && other != in {
 		return other
 	}
 	if !numbered(in.Name) {

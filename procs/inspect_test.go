@@ -53,7 +53,7 @@ func (i inspection) at(place int) instanceView {
 
 // instance returns the instance with that name, which may not exist.
 func (i inspection) instance(name string) instanceView {
-	return instanceView{instance.View{In: i.s.registry.byName[name]}}
+	return instanceView{instance.View{In: i.s.registry.named(name)}}
 }
 
 // of returns the instances of a program, including those being removed.

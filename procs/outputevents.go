@@ -67,7 +67,7 @@ func (o *outputEvents) firstOutput(start logs.RunStart) {
 
 // saveDrops records the output that the collector has dropped, until no more is dropped.
 func (o *outputEvents) saveDrops(c *logs.Collector) {
-	in := o.registry.byName[c.Name()]
+	in := o.registry.named(c.Name())
 	if in == nil || &in.Output.Collector != c {
 		return
 	}
@@ -88,7 +88,7 @@ func (o *outputEvents) saveDrops(c *logs.Collector) {
 // was killed after it wrote the line and before it read it. It may be called from any goroutine.
 func (o *outputEvents) saveStart(at logs.RunStart, saved func()) {
 	o.Scope.Post(func() {
-		if in := o.registry.byName[at.Instance]; in != nil {
+		if in := o.registry.named(at.Instance); in != nil {
 			in.Output.SetStart(at)
 		}
 		o.recorder.Flush(func(error) { saved() })

@@ -14,18 +14,14 @@ import (
 // it; it knows nothing else of the supervisor.
 type registry struct {
 	instances  []*instance.Instance // sorted by compareInstances
-	byName     map[string]*instance.Instance
-	counts     [fsm.StateCount]int // instances in each state
-	outputs    int                 // upper bound on the programs' FIFOs
-	loggers    int32               // instances that are loggers
-	unkillable int                 // instances with a process that survived SIGKILL
+	counts     [fsm.StateCount]int  // instances in each state
+	outputs    int                  // upper bound on the programs' FIFOs
+	loggers    int32                // instances that are loggers
+	unkillable int                  // instances with a process that survived SIGKILL
 }
-
-func newRegistry() *registry { return &registry{byName: map[string]*instance.Instance{}} }
 
 // add adds an instance and counts it.
 func (r *registry) add(in *instance.Instance) {
-	r.byName[in.Name] = in
 	at, _ := slices.BinarySearchFunc(r.instances, in, compareInstances)
 	r.instances = slices.Insert(r.instances, at, in)
 	in.Marks.Counted = in.Machine.State()
@@ -36,7 +32,6 @@ func (r *registry) add(in *instance.Instance) {
 
 // remove removes an instance.
 func (r *registry) remove(in *instance.Instance) {
-	delete(r.byName, in.Name)
 	if i, ok := slices.BinarySearchFunc(r.instances, in, compareInstances); ok {
 		r.instances = slices.Delete(r.instances, i, i+1)
 	}
@@ -75,6 +70,18 @@ func (r *registry) countAtRest() int {
 	return r.counts[fsm.Stopped] + r.counts[fsm.Exited] + r.counts[fsm.Failed]
 }
 
+// named returns the instance of that name; nil if there is none.
+func (r *registry) named(name string) *instance.Instance {
+	program := config.ProgramOf(name)
+	i, found := sort.Find(len(r.instances), func(i int) int {
+		return compareNames(program, name, r.instances[i].Program.Name, r.instances[i].Name)
+	})
+	if !found {
+		return nil
+	}
+	return r.instances[i]
+}
+
 // of returns the instances of a program in order, including those being removed. The result is a
 // subslice of all instances.
 func (r *registry) of(program string) []*instance.Instance {
@@ -88,13 +95,18 @@ func (r *registry) of(program string) []*instance.Instance {
 
 // compareInstances orders instances by program, then web@2 before web@10.
 func compareInstances(a, b *instance.Instance) int {
-	if c := strings.Compare(a.Program.Name, b.Program.Name); c != 0 {
+	return compareNames(a.Program.Name, a.Name, b.Program.Name, b.Name)
+}
+
+// compareNames is compareInstances for the names of programs and their instances.
+func compareNames(program, name, otherProgram, other string) int {
+	if c := strings.Compare(program, otherProgram); c != 0 {
 		return c
 	}
-	if c := len(a.Name) - len(b.Name); c != 0 {
+	if c := len(name) - len(other); c != 0 {
 		return c
 	}
-	return strings.Compare(a.Name, b.Name)
+	return strings.Compare(name, other)
 }
 
 func one(b bool) int32 {

@@ -118,11 +118,11 @@ func (r *replicas) createMissing(
 	program *config.Program, desired *fsm.Target,
 ) (created []*instance.Instance) {
 	for _, name := range r.names(program) {
-		if in := r.registry.byName[name]; in != nil && !in.Membership.Leaves() {
+		if in := r.registry.named(name); in != nil && !in.Membership.Leaves() {
 			continue
 		}
 		r.create(name, program, desired)
-		if in := r.registry.byName[name]; in != nil {
+		if in := r.registry.named(name); in != nil {
 			created = append(created, in)
 		}
 	}
@@ -132,7 +132,7 @@ func (r *replicas) createMissing(
 // create adds an instance. If one with its name is being removed, the new one becomes the
 // replacement of that. desired is as for createMissing.
 func (r *replicas) create(name string, program *config.Program, desired *fsm.Target) {
-	old := r.registry.byName[name]
+	old := r.registry.named(name)
 	if old == nil {
 		r.startNew(r.add(name, program), desired)
 		return

@@ -38,7 +38,7 @@ func (s *Supervisor) RestartRolling(names []string, done func([]CommandResult)) 
 func (s *Supervisor) roll(t *task.Task, turns []string) (outcomes []CommandResult, err error) {
 	failed := ""
 	for _, name := range turns {
-		in := s.registry.byName[name]
+		in := s.registry.named(name)
 		switch {
 		case in == nil || !in.Membership.Stays():
 			outcomes = append(outcomes, CommandResult{Name: name, Message: "not restarted: removed meanwhile"})

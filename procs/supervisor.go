@@ -60,7 +60,7 @@ type Supervisor struct {
 // New returns a supervisor that has started nothing yet.
 func New(o Options) *Supervisor {
 	s := &Supervisor{
-		platform: newPlatform(o), registry: newRegistry(),
+		platform: newPlatform(o), registry: new(registry),
 	}
 	s.makeParts()
 	output := outputEvents{s.platform, s.registry, s.recorder, s.subscriptions}

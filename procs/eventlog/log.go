@@ -167,7 +167,7 @@ func (l *Log) run() {
 			l.files.log.Warn("events lost: the file system of the runtime directory is too slow", "lost", dropped)
 		}
 		clear(batch) // frees the strings
-		if batch = batch[:0]; cap(batch) > 256 {
+		if batch = batch[:0]; cap(batch) > reuseEvents {
 			batch = nil // after a burst
 		}
 		if closed {
