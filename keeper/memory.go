@@ -8,15 +8,9 @@ import (
 	"superd/internal/gcpacer"
 )
 
-// SaveMemory makes the Go runtime save memory at the expense of time.
-func SaveMemory() {
-	runtime.GOMAXPROCS(1)
-	blockPoller()
-}
-
-// blockPoller blocks a thread in Go's own epoll forever. Without one the runtime's monitor would
+// BlockPoller blocks a thread in Go's own epoll forever. Without one the runtime's monitor would
 // wake up each minute to poll.
-func blockPoller() {
+func BlockPoller() {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return // then the monitor wakes up each minute
@@ -30,9 +24,10 @@ func blockPoller() {
 // reduceDelay is the time in which a ready supervisor may still send messages of its start.
 const reduceDelay = time.Second
 
-// growth is how many bytes the keeper's heap may grow between two collections. The start of a
-// thousand programs takes a third of that.
-const growth = 1 << 20
+// growth is how many bytes the keeper's heap may grow between two collections. The runtime counts
+// the free space that its processors have in reserve, 1 MiB, and the start of a thousand programs
+// takes a third of one.
+const growth = 2 << 20
 
 // reduceMemorySoon reduces the keeper's memory once it is idle. It does not collect garbage: a
 // first collection makes the runtime allocate lists that take more than the garbage so far. A later

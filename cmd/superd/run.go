@@ -161,7 +161,7 @@ func startRun(flags runFlags, stdout, stderr io.Writer) error {
 
 // runFront runs the front process, which leads superd's job in a terminal.
 func (l launch) runFront() error {
-	keeper.SaveMemory()
+	keeper.BlockPoller()
 	return statusError(keeper.RunFront(keeper.FrontOptions{
 		Log:       l.logger(l.stderr),
 		Args:      os.Args,
@@ -193,7 +193,7 @@ func (l launch) runKeeper() error {
 		RestartMax:  l.flags.restartMax,
 		Trial:       upgradeReadyTimeout,
 		Begun: func() {
-			keeper.SaveMemory()
+			keeper.BlockPoller()
 			go pidfd.MakeRoom(reservedFDs)
 			if err := threads.Reserve(keeperThreads); err != nil {
 				log.Warn("a limit of processes may end superd's keeper", "error", err)
