@@ -4,15 +4,20 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"sync"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// Probe determines by trial what the running kernel supports and permits. It forks once and waits
-// for the child, so call it at the start of a program, before it has children.
-func Probe() Features {
+// Probe determines by trial what the running kernel supports and permits. The first call forks once
+// and waits for the child, so make it at the start of a program, before it has children.
+func Probe() Features { return probed() }
+
+var probed = sync.OnceValue(probe)
+
+func probe() Features {
 	f := Features{CloneIntoCgroup: probeCloneIntoCgroup(), CloseRange: hasCloseRange()}
 	if self, err := unix.PidfdOpen(os.Getpid(), 0); err == nil {
 		f.PidfdOpen = true

@@ -236,8 +236,8 @@ func TestProbe(t *testing.T) {
 	if f.ExitInfo && !f.Pidfs || f.GroupSignal && !f.CloneIntoCgroup {
 		t.Errorf("Probe() = %+v: no kernel is like that", f)
 	}
-	if second := Probe(); second != f {
-		t.Errorf("second Probe() = %+v, first %+v", second, f)
+	if second := probe(); second != f {
+		t.Errorf("second probe() = %+v, first %+v", second, f)
 	}
 	if pid, ok, err := Peek(); ok || err != nil {
 		t.Errorf("Peek() = %d, %v, %v: Probe left a child behind", pid, ok, err)

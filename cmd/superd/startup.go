@@ -386,7 +386,7 @@ func (s *startup) watch() error {
 // does not run yet, begins with them.
 func (s *startup) startPrograms() error {
 	d, conf, store, listener := s.daemon, s.conf, s.store, s.listener
-	version := d.version() // here, since it forks: not on the loop, nor beside starts of programs
+	version := d.version() // here, not on the loop
 	d.log.Info("superd started", "pid", os.Getpid(), "configuration", d.configPath,
 		"runtime_dir", d.runtimeDir, "log_dir", s.logDir)
 	d.loop.Post(func() {
