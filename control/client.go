@@ -53,7 +53,31 @@ func NewClient(path string) *Client { return &Client{path, answerTimeout, answer
 // Status returns the instances that match names (programs, instances, groups, globs), all of them
 // if there are no names, ordered by name.
 func (c *Client) Status(ctx context.Context, names []string) (all []Status, err error) {
-	err = c.get(ctx, "/v1/status", url.Values{"name": names}, &all)
+	r := request{path: "/v1/status", query: url.Values{"name": names}}
+	err = c.receive(ctx, r, func(answer *exchange) (err error) {
+		all, err = decodeStatuses(answer)
+		return err
+	})
+	return all, err
+}
+
+// decodeStatuses decodes an array of statuses while superd collects its later elements.
+func decodeStatuses(array io.Reader) (all []Status, err error) {
+	d := json.NewDecoder(array)
+	begin, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	if begin != json.Delim('[') {
+		return nil, fmt.Errorf("want an array, got %v", begin)
+	}
+	for d.More() {
+		all = append(all, Status{})
+		if err = d.Decode(&all[len(all)-1]); err != nil {
+			return nil, err
+		}
+	}
+	_, err = d.Token()
 	return all, err
 }
 

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -84,8 +85,8 @@ func BenchmarkStatus(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		var all []Status
-		if err := json.Unmarshal(body, &all); err != nil || len(all) != 1000 {
+		all, err := decodeStatuses(bytes.NewReader(body))
+		if err != nil || len(all) != 1000 {
 			b.Fatal(len(all), err)
 		}
 	}
