@@ -17,12 +17,11 @@ const (
 	oldName     = "events.old.jsonl"
 )
 
-// Approximate size of a write, and the largest buffers that are reused. Larger ones are from a
-// burst.
+// Approximate size of a write, and the largest buffers that are reused.
 const (
-	writeBytes  = 64 << 10
-	reuseBytes  = 16 << 10
-	reuseEvents = 32 // of some 280 bytes; there are two such buffers
+	writeBytes  = 8 << 10
+	reuseBytes  = 2 * writeBytes // so that a burst reuses its buffer, too
+	reuseEvents = 32             // of some 280 bytes; there are two such buffers
 )
 
 // files are the two files of a log. The writer's goroutine owns them; readers open them with open.

@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	writeBytes = 64 << 10    // approximate size of one write
-	reuseBytes = 16 << 10    // largest buffer that is reused
-	retryPause = time.Second // after a failed write
+	writeBytes = 8 << 10        // approximate size of one write
+	reuseBytes = 2 * writeBytes // largest buffer that is reused: also during a burst
+	retryPause = time.Second    // after a failed write
 	// Time without a write after which the file may be compacted, so that bursts are not delayed
 	idlePause = time.Second
 )
