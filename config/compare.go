@@ -126,10 +126,11 @@ var effects = sync.OnceValue(func() map[string]effect {
 		"replicas": counted,
 
 		"groups": atOnce, "schedule": atOnce, "schedule_jitter": atOnce, "schedule_missed": atOnce, "autostart": atOnce, "essential": atOnce, "requires": atOnce, "after": atOnce,
-		"restart": atOnce, "success_exit_codes": atOnce,
+		"restart": atOnce, "success_exit_codes": atOnce, "no_restart_exit_codes": atOnce,
 		"backoff.initial": atOnce, "backoff.max": atOnce, "backoff.factor": atOnce, "backoff.jitter": atOnce, "backoff.reset_after": atOnce,
 		"start_limit.failures": atOnce, "start_limit.within": atOnce, "start_limit.retry_after": atOnce,
 		"start_timeout": atOnce, "stop_signal": atOnce, "stop_timeout": atOnce, "kill_mode": atOnce,
+		"kill_signal": atOnce, "final_kill": atOnce,
 		"log.owner": atOnce, "log.group": atOnce, "log.mode": atOnce, "log.address": atOnce, "log.identifier": atOnce, "log.facility": atOnce,
 		"ready.line": atOnce, "ready.tcp": atOnce, "ready.http": atOnce, "ready.exec": atOnce, "ready.interval": atOnce, "ready.timeout": atOnce,
 		"health.tcp": atOnce, "health.http": atOnce, "health.exec": atOnce, "health.interval": atOnce, "health.timeout": atOnce, "health.failures": atOnce, "health.action": atOnce,

@@ -100,11 +100,15 @@ type Settings struct {
 	Backoff    Backoff
 	StartLimit StartLimit
 
-	SuccessExitCodes []int         // each 0 to 255
-	StartTimeout     time.Duration // more than 0
-	StopTimeout      time.Duration // 0: SIGKILL follows the stop signal at once
-	StopSignal       syscall.Signal
-	KillMode         KillMode
+	SuccessExitCodes   []int // each 0 to 255
+	NoRestartExitCodes []int // likewise
+
+	StartTimeout time.Duration // more than 0
+	StopTimeout  time.Duration // 0: SIGKILL follows the stop signal at once
+	StopSignal   syscall.Signal
+	KillMode     KillMode
+	KillSignal   syscall.Signal // sent after the stop time-out; 0: SIGKILL
+	NoFinalKill  bool           // nothing is sent after the stop time-out
 
 	Watchdog time.Duration // 0: no watchdog
 	Ready    *Ready        // nil: ready once spawned

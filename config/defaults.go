@@ -166,7 +166,9 @@ func (d *builder) complete() {
 	if d.Log.Sink == SinkStdout && !d.anySet("log.format") {
 		d.Log.Format = LogText
 	}
-	d.SuccessExitCodes = slices.Compact(slices.Sorted(slices.Values(d.SuccessExitCodes)))
+	for _, codes := range []*[]int{&d.SuccessExitCodes, &d.NoRestartExitCodes} {
+		*codes = slices.Compact(slices.Sorted(slices.Values(*codes)))
+	}
 }
 
 // unknown reports a key that its table does not have, and suggests the most similar one. It returns

@@ -159,6 +159,10 @@ var keys = sync.OnceValue(func() []key {
 		bind("program", "success_exit_codes", list("array of integers", integer(0, 255)),
 			func(d *builder) *[]int { return &d.SuccessExitCodes },
 			"Exit codes that count as success."),
+		bind("program", "no_restart_exit_codes", list("array of integers", integer(0, 255)),
+			func(d *builder) *[]int { return &d.NoRestartExitCodes },
+			"Exit codes after which it is not restarted, whatever `restart` says. They do not "+
+				"count for a program that superd ends."),
 		bind("program", "backoff.initial", duration(false),
 			func(d *builder) *time.Duration { return &d.Backoff.Initial },
 			"Delay before the first restart."),
@@ -205,6 +209,14 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) *KillMode { return &d.KillMode },
 			"Which processes get the stop signal and SIGKILL. See [What a stop "+
 				"reaches](#what-a-stop-reaches)."),
+		bind("program", "kill_signal", killSignal,
+			func(d *builder) *syscall.Signal { return &d.KillSignal },
+			"The signal after `stop_timeout`, in place of SIGKILL. See [What a stop "+
+				"reaches](#what-a-stop-reaches)."),
+		bind("program", "final_kill", negated,
+			func(d *builder) *bool { return &d.NoFinalKill },
+			"Whether `kill_signal` is sent after `stop_timeout`. If not, the program stays "+
+				"`stopping` until it ends by itself."),
 
 		bind("program", "ready.notify", boolean, func(d *builder) *bool { return &d.ready.Notify },
 			"Ready when it sends `READY=1` to `$NOTIFY_SOCKET`. A program has at most one kind "+

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -62,6 +63,16 @@ var boolean = codec[bool]{
 			v.fail("must be true or false, got %s", v.describe())
 		}
 		return b, ok
+	},
+}
+
+// negated is boolean for a field that is true where the key is false.
+var negated = codec[bool]{
+	name: boolean.name,
+	show: func(b bool) string { return boolean.show(!b) },
+	read: func(v value) (bool, bool) {
+		b, ok := boolean.read(v)
+		return !b, ok
 	},
 }
 
@@ -514,6 +525,17 @@ var environment = codec[map[string]string]{
 
 var stopSignal = text("signal", `a signal such as "SIGTERM"`, ParseSignal,
 	func(sig syscall.Signal) string { return strconv.Quote(SignalName(sig)) })
+
+// killSignal reads a signal; 0 is SIGKILL.
+var killSignal = text("signal", `a signal such as "SIGKILL"`,
+	func(s string) (syscall.Signal, error) {
+		sig, err := ParseSignal(s)
+		if sig == syscall.SIGKILL {
+			sig = 0
+		}
+		return sig, err
+	},
+	func(sig syscall.Signal) string { return strconv.Quote(SignalName(cmp.Or(sig, syscall.SIGKILL))) })
 
 var umask = octal("mask", "022", 0o777)
 

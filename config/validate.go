@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"superd/config/document"
 )
@@ -72,6 +73,7 @@ func (d *builder) check() {
 		d.mistakeAt("log.file", "replicas").fail("%q would be the log file of %d instances (%s to %s): remove it, and each has <instance>.log",
 			d.Log.File, d.Replicas, d.Instances()[0], d.Instances()[d.Replicas-1])
 	}
+	d.checkKill()
 	d.checkStderr()
 	d.checkSink()
 	if log := d.Log; log.MaxTotal > 0 && (log.MaxSize == 0 || log.MaxTotal < log.MaxSize) {
@@ -96,6 +98,24 @@ func (d *builder) check() {
 		d.Health = &health
 	}
 }
+
+// checkKill checks what follows the stop time-out.
+func (d *builder) checkKill() {
+	switch asks := slices.Contains(askingSignals, d.KillSignal); {
+	case !d.NoFinalKill && !asks:
+	case !d.NoFinalKill:
+		d.mistakeAt("kill_signal").warn("%s follows stop_timeout in place of SIGKILL, so a program that ignores it is never killed: to ask it to stop, write stop_signal = %q",
+			SignalName(d.KillSignal), SignalName(d.KillSignal))
+	case d.isSet("kill_signal"):
+		d.set["kill_signal"].failKey("has no meaning with final_kill = false, where no signal is sent: remove it")
+	case d.KillMode == KillMixed:
+		d.mistakeAt("final_kill", "kill_mode").fail(`kill_mode = "mixed" kills what the main process leaves: write kill_mode = "main-first", or remove final_kill`)
+	}
+}
+
+// askingSignals are signals that programs commonly handle by an orderly end. Other supervisors have
+// them under names such as KillSignal.
+var askingSignals = []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2}
 
 // checkSink reports keys that have no effect with the program's sink.
 func (d *builder) checkSink() {

@@ -109,6 +109,9 @@ func TestRestartPolicies(t *testing.T) {
 		command = ["sh", "-c", "exit 7"]
 		success_exit_codes = [0, 7]
 		restart = "never"
+		[program.fatal]
+		command = ["sh", "-c", "exit 255"]
+		no_restart_exit_codes = [255]
 		[program.limited]
 		command = "false"
 		start_limit = { failures = 3, within = "1h", retry_after = "0s" }
@@ -122,6 +125,9 @@ func TestRestartPolicies(t *testing.T) {
 	s.WaitStatus("failing", "is restarted three times", restartedThrice)
 	s.WaitState("done", "exited")
 	s.WaitState("expected", "exited")
+	if got := s.WaitState("fatal", "failed"); !strings.Contains(got.Reason, "no_restart_exit_codes") {
+		t.Errorf("reason %q, want no_restart_exit_codes", got.Reason)
+	}
 	s.WaitState("limited", "failed")
 	if got := s.Status("limited"); got.Restarts != 2 || got.NextStartInS != nil || got.Reason == "" {
 		t.Errorf("start limit reached: %v, want 2 restarts, no next start and a reason", got)

@@ -35,6 +35,39 @@ func TestKilledAtStopTimeout(t *testing.T) {
 	}
 }
 
+// TestFinalKill: a program with final_kill = false outlives stop_timeout, and says so. One with a
+// kill_signal ends by that.
+func TestFinalKill(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[defaults]
+		command = "child deaf"
+		stop_timeout = "100ms"
+		[program.spared]
+		final_kill = false
+		[program.abort]
+		command = ["sh", "-c", "trap '' TERM; echo ready; exec sleep infinity"]
+		kill_signal = "SIGABRT"
+		limits.core = 0
+		`)
+	s.Start()
+	s.WaitLog("spared", "ready")
+	s.WaitLog("abort", "ready")
+	s.MustCtl("stop", "abort")
+	if st := s.Status("abort"); st.Exit.String() != "SIGABRT" {
+		t.Errorf("after the stop with kill_signal: %v, want exit SIGABRT", st)
+	}
+	s.MustCtl("stop", "--no-wait", "spared")
+	st := s.WaitStatus("spared", "is overdue", func(st harness.Status) bool {
+		return strings.Contains(st.Reason, "final_kill = false")
+	})
+	if st.State != "stopping" || st.Pid == 0 {
+		t.Errorf("after stop_timeout: %v, want stopping, with a process", st)
+	}
+	s.MustCtl("signal", "KILL", "spared")
+	s.WaitState("spared", "stopped")
+}
+
 func TestStoppedProcessHandlesStopSignal(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `

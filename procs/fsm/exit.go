@@ -19,7 +19,10 @@ type Exit struct {
 }
 
 // Success reports whether the exit means success where codes are the success exit codes.
-func (e Exit) Success(codes []int) bool {
+func (e Exit) Success(codes []int) bool { return e.hasCode(codes) }
+
+// hasCode reports whether the process has exited with one of the codes.
+func (e Exit) hasCode(codes []int) bool {
 	return e.Known && e.Signal == 0 && slices.Contains(codes, e.Code)
 }
 
@@ -133,7 +136,7 @@ func (m *Machine) Exited(end RunEnd, c Conditions, rng *rand.Rand) Transition {
 			m.exitReason.Kind = ReasonExitedBeforeReady
 		}
 		m.stateReason = m.exitReason
-		m.outcome = m.afterFailure(end.At)
+		m.outcome = m.afterFailure(end.At, end.Exit)
 	case Running:
 		m.stateReason = m.exitReason
 		m.outcome = m.restartDecision(end)
@@ -149,7 +152,7 @@ func (m *Machine) Exited(end RunEnd, c Conditions, rng *rand.Rand) Transition {
 		// A failure of a run that is no longer wanted does not count
 		if m.failureReason = (Reason{}); !m.MustEnd(c) {
 			m.stateReason = m.exitReason
-			m.outcome = m.afterFailure(end.At)
+			m.outcome = m.afterFailure(end.At, Exit{}) // the exit follows from superd's signal
 		}
 	}
 	return m.endRun(end.Leftovers, c, rng)
@@ -161,17 +164,27 @@ func (m *Machine) restartDecision(end RunEnd) Event {
 	switch {
 	case success && m.program.Restart != config.RestartAlways:
 		return RunEndedDone
+	case success && end.Exit.hasCode(m.program.NoRestartExitCodes):
+		m.stateReason = m.exitReason.And(inNoRestartCodes)
+		return RunEndedDone
 	case success:
 		return m.retry()
 	}
-	return m.afterFailure(end.At)
+	return m.afterFailure(end.At, end.Exit)
 }
 
-// afterFailure returns the outcome of a run that failed at now.
-func (m *Machine) afterFailure(now time.Duration) Event {
+// inNoRestartCodes follows an exit after which the program is not restarted.
+const inNoRestartCodes = "; no_restart_exit_codes has it"
+
+// afterFailure returns the outcome of a run that failed at now. exit is the zero value where it
+// does not matter.
+func (m *Machine) afterFailure(now time.Duration, exit Exit) Event {
 	switch {
 	case m.program.Restart == config.RestartNever:
 		m.stateReason = m.exitReason.And(`; restart = "never"`)
+		return RunEndedFinal
+	case exit.hasCode(m.program.NoRestartExitCodes):
+		m.stateReason = m.exitReason.And(inNoRestartCodes)
 		return RunEndedFinal
 	case m.overLimit(now):
 		return m.hitStartLimit()

@@ -244,7 +244,7 @@ func (x *exploration) follow(n *node, wanted func(s State) bool, completes, left
 			t = m.Ready(time.Second)
 		case w.stopTimer:
 			w.stopTimer = false
-			t = m.StopTimedOut()
+			t = m.StopTimedOut("SIGKILL")
 		case w.killed:
 			exits(w)
 			t = m.Exited(RunEnd{Exit: Exit{Known: true, Signal: 9}, Leftovers: leftovers}, free, x.rng)

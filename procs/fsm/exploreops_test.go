@@ -258,7 +258,7 @@ func runs(add func(op)) {
 			})})
 	}
 	add(op{name: "StopTimedOut", possible: inState(Stopping), occurs: func(w *world) { w.stopTimer = false },
-		do: always(func(_ *exploration, m *Machine, _ Conditions) Transition { return m.StopTimedOut() })})
+		do: always(func(_ *exploration, m *Machine, _ Conditions) Transition { return m.StopTimedOut("SIGKILL") })})
 	add(op{name: "KillTimedOut", possible: func(n *node) bool { return n.world.killTimer },
 		do: always(func(_ *exploration, m *Machine, _ Conditions) Transition { return m.KillTimedOut() }),
 		check: func(_, after *node, _ Conditions) string {

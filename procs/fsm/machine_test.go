@@ -117,6 +117,41 @@ func TestRestartDecision(t *testing.T) {
 	}
 }
 
+// TestNoRestartExitCodes: a code that prevents a restart, by restart policy, and before readiness.
+func TestNoRestartExitCodes(t *testing.T) {
+	tests := []struct {
+		name    string
+		restart config.Restart
+		ready   bool
+		code    int
+		want    State
+	}{
+		{"a failure stays down", config.RestartAlways, true, 3, Failed},
+		{"a failure before readiness stays down", config.RestartAlways, false, 3, Failed},
+		{"success stays down", config.RestartAlways, true, 0, Exited},
+		{"on-failure, too", config.RestartOnFailure, true, 3, Failed},
+		{"another code restarts", config.RestartAlways, true, 4, Backoff},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := testMachine(func(p *config.Program) { p.Restart, p.NoRestartExitCodes = tt.restart, []int{0, 3} })
+			m.WantUp(By(ActorConfiguration), false, free)
+			m.Spawned(tt.ready, free)
+			m.Exited(RunEnd{Exit: Exit{Known: true, Code: tt.code}}, free, testRand())
+			if m.state != tt.want {
+				t.Errorf("exit status %d with restart = %v: %v, want %v", tt.code, tt.restart, m.state, tt.want)
+			}
+		})
+	}
+	m := testMachine(func(p *config.Program) { p.NoRestartExitCodes = []int{3} })
+	m.WantUp(By(ActorConfiguration), false, free)
+	m.Spawned(true, free)
+	m.FailRun(HealthFailed, Reason{ReasonUnhealthy, "unhealthy"})
+	if m.Exited(RunEnd{Exit: exitThree}, free, testRand()); m.state != Backoff {
+		t.Errorf("unhealthy: %v, want a restart: the exit follows from superd's signal", m.state)
+	}
+}
+
 func TestBackoffGrowsUntilStable(t *testing.T) {
 	m := testMachine(nil)
 	m.WantUp(By(ActorConfiguration), false, free)
@@ -312,7 +347,7 @@ func TestStarting(t *testing.T) {
 		{"killed, it backs off, too", nil, func(m *Machine) {
 			m.Ready(time.Second)
 			m.FailRun(WatchdogTimeout, Reason{ReasonWatchdogTimeout, "no word"})
-			m.StopTimedOut()
+			m.StopTimedOut("SIGKILL")
 			m.Exited(RunEnd{Exit: exitKill, Ran: time.Second}, free, testRand())
 		}, Backoff, "no word; killed after stop_timeout 10s (killed by SIGKILL after 1s)"},
 		{"unhealthy, it backs off", nil, func(m *Machine) {

@@ -106,6 +106,7 @@ var reasonNames = [reasonCount]string{
 	ReasonStoppingToRestart: "stopping-to-restart",
 	ReasonDependencyLost:    "dependency-lost",
 	ReasonKillSent:          "kill-sent",
+	ReasonNotKilled:         "not-killed",
 	ReasonUnkillable:        "unkillable",
 
 	ReasonStartTimeout:    "start-timeout",

@@ -47,6 +47,7 @@ const (
 	ReasonDependencyLost    // a requirement is stopped or has failed
 	ReasonKillSent          // it got SIGKILL after the stop time-out
 	ReasonUnkillable        // it survived SIGKILL
+	ReasonNotKilled         // it survived the stop time-out, and final_kill is false
 
 	// Why superd ends a run, which then counts as a failure.
 	ReasonStartTimeout
@@ -152,6 +153,7 @@ var phrases = [reasonCount]string{
 	ReasonStoppingToStart:    "start requested during the stop by ",
 	ReasonStoppingToRestart:  "restart requested by ",
 	ReasonDependencyLost:     "requires ",
+	ReasonNotKilled:          "still alive after stop_timeout; final_kill = false: not killed",
 	ReasonLeftoversKilled:    "leftover processes of an earlier run ended",
 	ReasonStartInterrupted:   "start interrupted: superd was killed",
 	ReasonStartCancelled:     "start cancelled",

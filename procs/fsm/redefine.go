@@ -3,6 +3,7 @@ package fsm
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"superd/config"
 )
@@ -90,31 +91,37 @@ func (m *Machine) reevaluate(ch Change, c Conditions, rng *rand.Rand) (t Transit
 		}
 		m.runPending = true // it has got a schedule while a run is under way
 	}
+	prevented := m.restartPrevented(ch)
 	switch m.state {
 	case TearingDown:
-		m.decideAgain(before, success)
+		m.decideAgain(ch, success)
 	case Backoff:
 		switch {
 		case m.resourceShortage: // retried under any policy
-		case success && p.Restart != config.RestartAlways:
+		case success && (p.Restart != config.RestartAlways || prevented):
 			return m.endBackoff(RunEndedDone), true
-		case p.Restart == config.RestartNever:
+		case p.Restart == config.RestartNever || prevented:
 			return m.endBackoff(RunEndedFinal), true
 		case p.Backoff != before.Backoff:
 			m.delay = restartDelay(p.Backoff, int(m.restartAttempts), rng)
 			return m.stay(rearm), true
 		}
 	case Exited:
+		if prevented {
+			break
+		}
 		if p.Restart == config.RestartAlways || !success && p.Restart == config.RestartOnFailure {
 			return start()
 		}
 	case Failed:
 		switch {
-		case p.Restart == config.RestartNever:
+		case p.Restart == config.RestartNever || prevented:
 			if m.Retries() {
 				m.makeFinal(RunEndedFinal)
 				return m.stay(disarm), true
 			}
+		case m.outcome == RunEndedFinal && !m.startLimitHit && m.exitPrevented(ch.Exit, before):
+			return start()
 		case before.Restart == config.RestartNever, m.startLimitHit && p.StartLimit.Failures == 0:
 			return start()
 		case m.startLimitHit && p.StartLimit.RetryAfter != before.StartLimit.RetryAfter:
@@ -127,18 +134,32 @@ func (m *Machine) reevaluate(ch Change, c Conditions, rng *rand.Rand) (t Transit
 	return Transition{}, false
 }
 
+// restartPrevented reports whether the exit code of the last run prevents a restart now. Where the
+// codes are the same as before, it did so before: an exit that followed from superd's signal did
+// not.
+func (m *Machine) restartPrevented(ch Change) bool {
+	same := slices.Equal(ch.Before.NoRestartExitCodes, m.program.NoRestartExitCodes)
+	final := m.outcome == RunEndedFinal || m.outcome == RunEndedDone
+	return m.exitPrevented(ch.Exit, m.program) && (!same || final)
+}
+
+// exitPrevented reports whether the codes of p have the exit code of the last run.
+func (m *Machine) exitPrevented(exit Exit, p *config.Program) bool {
+	return !m.notStarted && exit.hasCode(p.NoRestartExitCodes)
+}
+
 // decideAgain makes the restart decision again during the teardown. success reports whether the
 // main process ended with success.
-func (m *Machine) decideAgain(before *config.Program, success bool) {
-	policy := m.program.Restart
+func (m *Machine) decideAgain(ch Change, success bool) {
+	before, policy, prevented := ch.Before, m.program.Restart, m.restartPrevented(ch)
 	hit := m.outcome == RunEndedStartLimit ||
 		m.outcome == RunEndedFinal && m.startLimitHit && before.Restart != config.RestartNever
 	switch {
 	// The restart policy does not decide these
 	case m.outcome == RunEndedRestart, m.resourceShortage:
-	case success && policy != config.RestartAlways:
+	case success && (policy != config.RestartAlways || prevented):
 		m.makeFinal(RunEndedDone)
-	case policy == config.RestartNever:
+	case policy == config.RestartNever || prevented:
 		m.makeFinal(RunEndedFinal)
 	case hit && m.program.StartLimit.Failures > 0:
 		m.outcome = m.retrySlowly()
@@ -147,14 +168,18 @@ func (m *Machine) decideAgain(before *config.Program, success bool) {
 	}
 }
 
-// makeFinal makes the outcome final where it was not, since the restart policy has changed. e is
+// makeFinal makes the outcome final where it was not, since the definition has changed. e is
 // RunEndedDone or RunEndedFinal.
 func (m *Machine) makeFinal(e Event) {
 	if m.outcome == e {
 		return
 	}
 	m.outcome = e
-	m.stateReason = m.exitReason.And(fmt.Sprintf("; restart is now %q", m.program.Restart))
+	why := inNoRestartCodes
+	if policy := m.program.Restart; policy == config.RestartNever || e == RunEndedDone && policy == config.RestartOnFailure {
+		why = fmt.Sprintf("; restart is now %q", policy)
+	}
+	m.stateReason = m.exitReason.And(why)
 }
 
 // endBackoff ends the backoff without a restart, since the restart policy has changed. e is

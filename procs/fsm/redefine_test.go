@@ -20,6 +20,7 @@ func TestReevaluate(t *testing.T) {
 		m.Exited(RunEnd{Exit: exitThree, Stable: time.Millisecond, Leftovers: true}, free, testRand())
 	}
 	success := func(m *Machine) { up(m); m.Exited(RunEnd{Exit: exitZero}, free, testRand()) }
+	codes := func(p *config.Program) { p.NoRestartExitCodes = []int{3} }
 	policy := func(r config.Restart) func(p *config.Program) { return func(p *config.Program) { p.Restart = r } }
 	limit := func(retry time.Duration) func(p *config.Program) {
 		return func(p *config.Program) {
@@ -80,6 +81,19 @@ func TestReevaluate(t *testing.T) {
 			"exit status 3 after 0s; start limit hit: 1 failure within 1m; retry_after = 0: not retried", false},
 		{"during the teardown", none, policy(config.RestartNever), crashWithLeftovers, false, exitThree, TearingDown, nil,
 			`exit status 3 after 0s; restart is now "never"`, false},
+		{"backoff ends: no restart after this code", none, codes, crash, false, exitThree, Failed, []Effect{Disarm},
+			"exit status 3 after 0s; no_restart_exit_codes has it", true},
+		{"failed by its exit code, and stays", codes, codes, crash, false, exitThree, Failed, nil,
+			"exit status 3 after 0s; no_restart_exit_codes has it", false},
+		{"failed by its exit code, which is gone", codes, none, crash, false, exitThree, Spawning, []Effect{Disarm, Spawn},
+			"started by the configuration (changed)", true},
+		{"during the teardown, by its exit code", codes, codes, crashWithLeftovers, false, exitThree, TearingDown, nil,
+			"exit status 3 after 0s; no_restart_exit_codes has it", false},
+		{"unhealthy, with that code", codes, codes, func(m *Machine) {
+			up(m)
+			m.FailRun(HealthFailed, Reason{ReasonUnhealthy, "unhealthy"})
+			m.Exited(RunEnd{Exit: exitThree, Leftovers: true}, free, testRand())
+		}, false, exitThree, TearingDown, nil, "unhealthy; ended by the stop signal (exit status 3 after 0s)", false},
 		{"it has got a schedule", none, schedule, success, false, exitZero, Backoff, nil, "exit status 0 after 0s", false},
 		{"it has got a schedule, exited", policy(config.RestartNever), schedule, success, false, exitZero, Waiting, nil,
 			"started by the configuration (changed)", true},

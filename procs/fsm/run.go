@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"fmt"
 	"time"
 
 	"superd/internal/words"
@@ -31,10 +32,10 @@ func (m *Machine) FailRun(e Event, reason Reason) Transition {
 	return m.step(e)
 }
 
-// StopTimedOut handles the end of the stop time-out: SIGKILL follows.
-func (m *Machine) StopTimedOut() Transition {
+// StopTimedOut handles the end of the stop time-out: the signal of that name follows.
+func (m *Machine) StopTimedOut(signal string) Transition {
 	m.stateReason = Reason{ReasonKillSent,
-		m.stateReason.String() + ": still alive after stop_timeout, SIGKILL sent"}
+		fmt.Sprintf("%s: still alive after stop_timeout, %s sent", m.stateReason, signal)}
 	return m.step(StopTimeout)
 }
 

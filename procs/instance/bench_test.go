@@ -90,6 +90,14 @@ func (b *bench) stop() {
 }
 
 // main returns the main process.
+// redefine gives the instance a definition that needs no restart.
+func (b *bench) redefine(change func(*config.Program)) {
+	before := b.in.Program
+	b.in.Program = before.Clone()
+	change(b.in.Program)
+	b.in.Redefined(before, false)
+}
+
 func (b *bench) main() *hosttest.Process { return b.kernel.Main(b.in.run.invocationID) }
 
 // succeed kills superd and lets another one recover the instance.

@@ -223,7 +223,7 @@ func (h *hookRun) reportUnkillable() {
 		}
 		return
 	}
-	h.in.reportUnkillable(h.process.Pid())
+	h.in.reportUnkillable(unix.SIGKILL, h.process.Pid())
 }
 
 // stop sends the current hook the stop signal, and SIGKILL after the stop time-out.

@@ -139,7 +139,7 @@ type TeardownView struct{ t *teardown }
 func (v TeardownView) Exists() bool { return v.t != nil }
 
 // Kills reports whether the teardown has begun to send SIGKILL.
-func (v TeardownView) Kills() bool { return v.t.killing }
+func (v TeardownView) Kills() bool { return v.t.killing != 0 }
 
 // Living returns the pids of the processes that the last scan found.
 func (v TeardownView) Living() iter.Seq[int] { return maps.Keys(v.t.living) }

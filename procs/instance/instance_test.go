@@ -21,6 +21,7 @@ type scenario struct {
 	mix     hosttest.FaultMix
 	act     func(*bench)  // may be nil
 	during  time.Duration // from then on; 0: a minute
+	end     func(*bench)  // ends what a stop does not end; may be nil
 	states  string
 	reason  string // empty: not checked, as it has a local time
 }
@@ -44,6 +45,9 @@ func (s *scenario) run(t *testing.T) {
 	b.v.RunFor(during)
 	b.want(s.states, s.reason)
 	b.stop()
+	if s.end != nil {
+		s.end(b)
+	}
 	b.v.RunFor(2 * time.Hour)
 	b.close()
 }
@@ -210,6 +214,13 @@ func TestHooks(t *testing.T) {
 func TestStop(t *testing.T) {
 	stop := (*bench).stop
 	deaf := hosttest.FaultMix{IgnoresStop: 1}
+	abort := func(p *config.Program) { p.KillSignal = syscall.SIGABRT }
+	spare := func(p *config.Program) { p.NoFinalKill = true }
+	endAll := func(b *bench) {
+		for p := range b.kernel.Processes() {
+			p.End(pidfd.Exit{Known: true})
+		}
+	}
 	tests := []scenario{
 		{name: "by the stop signal", act: stop,
 			states: "spawning running stopping stopped",
@@ -232,6 +243,28 @@ func TestStop(t *testing.T) {
 			act: stop, during: 15 * time.Second,
 			states: "spawning running stopping killing",
 			reason: "process 2 survives SIGKILL: state D (disk sleep)"},
+		{name: "another signal instead of SIGKILL", mix: deaf, act: stop, program: abort,
+			states: "spawning running stopping killing stopped",
+			reason: "stopped by the operator: killed after stop_timeout 10s (killed by SIGABRT " +
+				"after 11s)"},
+		{name: "another signal, for what it leaves", mix: deaf, act: forkAndExit, program: abort,
+			states: "spawning running teardown exited", reason: left},
+		{name: "in a hurry it is killed all the same", mix: deaf, act: func(b *bench) {
+			b.stop()
+			b.v.RunFor(11 * time.Second)
+			b.phase.Hurry = true
+			b.in.Hurry()
+		}, program: spare, states: "spawning running stopping killing stopped"},
+		{name: "no signal at all", mix: deaf, act: stop, program: spare, end: endAll,
+			states: "spawning running stopping",
+			reason: "stop requested by the operator: still alive after stop_timeout; " + sparedText},
+		{name: "none to what it leaves", mix: deaf, act: forkAndExit, program: spare, end: endAll,
+			states: "spawning running teardown"},
+		{name: "until a reload allows it", mix: deaf, program: spare, act: func(b *bench) {
+			b.stop()
+			b.v.RunFor(20 * time.Second)
+			b.redefine(func(p *config.Program) { p.NoFinalKill = false })
+		}, states: "spawning running stopping killing stopped"},
 		{name: "leftover processes are ended after an exit", act: forkAndExit, during: time.Second,
 			states: "spawning running teardown exited",
 			reason: left},

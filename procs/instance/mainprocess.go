@@ -63,18 +63,18 @@ func (m *mainProcess) signalGroup(sig syscall.Signal) {
 		m.signal(sig)
 		return
 	}
-	m.logUnsent(sig, err)
+	m.run.in.logUnsent(m.process.Pid(), sig, err)
 }
 
 // signal signals the main process alone.
 func (m *mainProcess) signal(sig syscall.Signal) {
-	m.logUnsent(sig, m.process.Signal(sig))
+	m.run.in.logUnsent(m.process.Pid(), sig, m.process.Signal(sig))
 }
 
-func (m *mainProcess) logUnsent(sig syscall.Signal, err error) {
-	r := m.run
+// logUnsent logs that a process has not got a signal, unless it has ended.
+func (in *Instance) logUnsent(pid int, sig syscall.Signal, err error) {
 	if err != nil && !errors.Is(err, pidfd.ErrGone) {
-		r.in.Env.Log.Error("signal not sent", "instance", r.in.Name, "pid", m.process.Pid(),
+		in.Env.Log.Error("signal not sent", "instance", in.Name, "pid", pid,
 			"signal", config.SignalName(sig), "error", err)
 	}
 }

@@ -3,6 +3,9 @@ package instance
 import (
 	"fmt"
 	"strings"
+	"syscall"
+
+	"superd/config"
 )
 
 // markUnkillable records that the instance has an unkillable process. A shutdown does not wait for
@@ -24,12 +27,12 @@ func (in *Instance) clearUnkillable() {
 	}
 }
 
-// reportUnkillable reports processes that survived SIGKILL, and their wait states.
-func (in *Instance) reportUnkillable(pids ...int) {
+// reportUnkillable reports processes that survived the kill signal, and their wait states.
+func (in *Instance) reportUnkillable(sig syscall.Signal, pids ...int) {
 	var text []string
 	for _, pid := range pids {
-		text = append(text, fmt.Sprintf("process %d survives SIGKILL: state %s",
-			pid, in.Env.Host.WaitsIn(pid).Text))
+		text = append(text, fmt.Sprintf("process %d survives %s: state %s",
+			pid, config.SignalName(sig), in.Env.Host.WaitsIn(pid).Text))
 	}
 	in.markUnkillable(strings.Join(text, "; "))
 }

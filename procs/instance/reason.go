@@ -43,6 +43,8 @@ func (r *run) stage() string {
 		return r.teardown.stage()
 	case r.hook != nil:
 		return r.hook.stage()
+	case r.stop.overdue():
+		return "still alive after stop_timeout; " + sparedText
 	case r.spawn.delayedBegin != nil:
 		return "waits for an earlier start, which hangs in " + in.hangsIn
 	case r.spawn.pending != nil:
@@ -58,6 +60,10 @@ func (r *run) stage() string {
 	}
 	return ""
 }
+
+// sparedText says why processes that have outlived the stop time-out are not killed, and what to
+// do.
+const sparedText = "final_kill = false: not killed; `superd ctl signal KILL` ends the main process"
 
 // waitReason returns the reason of the state waiting, without the time of the next run.
 func waitReason(in *Instance) fsm.Reason {

@@ -82,8 +82,16 @@ func (r *run) change(program *config.Program) {
 		r.stop.deadline += stop
 		shift(r.stop.timer, stop)
 	}
-	if t := r.teardown; t != nil && t.due.Active() {
-		r.teardownDeadline += stop
-		shift(t.due, stop)
+	if r.stop.timer != nil && !r.stop.timer.Active() && in.Machine.State() == fsm.Stopping && !r.spared() {
+		r.stop.arm(0) // it was spared
+	}
+	if t := r.teardown; t != nil {
+		switch {
+		case t.due.Active():
+			r.teardownDeadline += stop
+			shift(t.due, stop)
+		case t.overdue && !r.spared():
+			r.scope.Post(t.kill)
+		}
 	}
 }

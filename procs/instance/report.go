@@ -19,7 +19,7 @@ type Report struct {
 	Health     HealthReport
 	Schedule   ScheduleReport
 	NextStart  *time.Duration // until the next automatic start; nil: none is due
-	KillIn     *time.Duration // until SIGKILL; nil: none is due
+	KillIn     *time.Duration // until the kill signal; nil: none is due
 	Stage      string         // what happens at the moment
 	HangsIn    string         // stage in which an earlier start hangs; empty without one
 	NoOutput   string         // why its output is not captured; empty if it is
@@ -78,7 +78,7 @@ func (in *Instance) Report() Report {
 
 // report sets what is to be said of a run.
 func (r *run) report(to *Report, now time.Duration) {
-	if r.stop.deadline > now && r.in.Machine.State() == fsm.Stopping {
+	if r.stop.deadline > now && r.in.Machine.State() == fsm.Stopping && !r.spared() {
 		to.KillIn = new(r.stop.deadline - now)
 	}
 	if r.main.process == nil {

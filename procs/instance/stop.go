@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"cmp"
 	"syscall"
 	"time"
 
@@ -8,6 +9,8 @@ import (
 
 	"superd/config"
 	"superd/loop"
+	"superd/procs/eventlog"
+	"superd/procs/fsm"
 	"superd/procs/host"
 )
 
@@ -76,31 +79,90 @@ func (s *stopping) arm(timeout time.Duration) {
 	if s.limit == 0 {
 		s.limit = in.Env.Loop.Now() + maxExtension*r.program.StopTimeout
 	}
-	s.timer = r.main.scope.After(timeout, func() { in.Apply(in.Machine.StopTimedOut()) })
+	s.timer = r.main.scope.After(timeout, s.timedOut)
 }
 
-// kill sends SIGKILL to the processes that kill_mode names.
+// timedOut handles the end of the stop time-out.
+func (s *stopping) timedOut() {
+	r := s.run
+	in := r.in
+	if r.spared() {
+		r.recordSpared()
+		return
+	}
+	in.Apply(in.Machine.StopTimedOut(config.SignalName(r.killSignal())))
+}
+
+// overdue reports whether the main process has outlived the stop time-out and is not killed.
+func (s *stopping) overdue() bool {
+	return s.run.spared() && s.timer != nil && !s.timer.Active() &&
+		s.run.in.Machine.State() == fsm.Stopping
+}
+
+// kill sends the kill signal to the processes that kill_mode names.
 func (s *stopping) kill() {
 	r := s.run
 	in := r.in
 	s.timer.Stop() // a hurried stop does not wait for it
-	in.Env.Log.Warn("stop_timeout is over, killing", "instance", in.Name, "pid", r.main.process.Pid(), "stop_timeout", r.program.StopTimeout)
+	sig := r.killSignal()
+	in.Env.Log.Warn("stop_timeout is over, killing", "instance", in.Name, "pid", r.main.process.Pid(),
+		"signal", config.SignalName(sig), "stop_timeout", r.program.StopTimeout)
 	if r.program.KillMode == config.KillProcess {
-		r.main.signal(unix.SIGKILL)
-		return
+		r.main.signal(sig)
+	} else {
+		if r.program.KillMode.KillsTree() {
+			r.killTree(sig)
+		}
+		r.main.signalGroup(sig)
 	}
-	if r.program.KillMode.KillsTree() {
-		r.killTree()
+	if sig != unix.SIGKILL {
+		s.sendContinue()
 	}
-	r.main.signalGroup(unix.SIGKILL)
 }
 
-// killTree sends SIGKILL to all processes of the tree at once, where the kernel can.
-func (r *run) killTree() {
-	in := r.in
-	if err := in.Tree.Kill(); err != nil {
-		in.Env.Log.Error("process tree not killed at once", "instance", in.Name, "error", err)
+// killSignal returns the signal for what has not ended in time. A hurried shutdown always kills.
+func (r *run) killSignal() syscall.Signal {
+	if r.in.Env.Owner.Phase().Hurry {
+		return unix.SIGKILL
 	}
+	return cmp.Or(r.program.KillSignal, unix.SIGKILL)
+}
+
+// spared reports whether what has not ended in time gets no signal.
+func (r *run) spared() bool {
+	return r.program.NoFinalKill && !r.in.Env.Owner.Phase().Hurry
+}
+
+// recordSpared records that processes of the run have outlived the stop time-out.
+func (r *run) recordSpared() {
+	in := r.in
+	in.Env.Log.Warn("stop_timeout is over, and final_kill is false: not killed",
+		"instance", in.Name, "stop_timeout", r.program.StopTimeout)
+	state := in.Machine.State().String()
+	e := eventlog.Event{Kind: eventlog.State, From: state, State: state}
+	in.Record(eventlog.WithReason(e, fsm.Reason{Kind: fsm.ReasonNotKilled}))
+	in.Env.Owner.Changed()
+}
+
+// killTree sends a signal to all processes of the tree; SIGKILL at once, where the kernel can.
+// Others reach the main process and its group by their own way.
+func (r *run) killTree(sig syscall.Signal) {
+	in := r.in
+	if sig == unix.SIGKILL {
+		if err := in.Tree.Kill(); err != nil {
+			in.Env.Log.Error("process tree not killed at once", "instance", in.Name, "error", err)
+		}
+		return
+	}
+	main := r.main.process.Pid()
+	in.Tree.Look(func(found []host.Member) {
+		for _, m := range found {
+			if m.Process.Pid() != main && m.Group != main {
+				in.logUnsent(m.Process.Pid(), sig, m.Process.Signal(sig))
+			}
+			m.Process.Close()
+		}
+	})
 }
 
 // armKill arms KillTimeout.

@@ -29,10 +29,11 @@ type teardown struct {
 	scope      *loop.Scope // closed at its end
 	round      *loop.Scope // of the processes that the last scan found
 	signaled   map[host.ProcessKey]bool
-	living     map[int]string // command names of the processes of this round, by pid
-	killing    bool
-	due        *loop.Timer     // begins SIGKILL; nil if that has begun
-	killed     map[string]bool // command names of the processes that got SIGKILL
+	living     map[int]string  // command names of the processes of this round, by pid
+	killing    syscall.Signal  // sent after the deadline; 0 before
+	overdue    bool            // the deadline is over, and no signal follows
+	due        *loop.Timer     // calls timedOut; nil after the deadline
+	killed     map[string]bool // command names of the processes that were killed
 	emptyScans int             // times that KillPause was over and no process was found
 }
 
@@ -92,11 +93,12 @@ func (r *run) killLeftovers(deadline time.Duration) {
 	t := &teardown{in: in, run: r, scope: r.scope.Child(), signaled: map[host.ProcessKey]bool{}, killed: map[string]bool{}}
 	r.teardown = t
 	t.round = t.scope.Child()
-	if timeout == 0 || in.Env.Owner.Phase().Hurry || r.program.KillMode == config.KillMixed {
-		t.killing = true
+	switch now := timeout == 0 || in.Env.Owner.Phase().Hurry || r.program.KillMode == config.KillMixed; {
+	case now && !r.spared():
+		t.killing = r.killSignal()
 		t.scope.After(host.KillPause, t.onKillTimeout)
-	} else {
-		t.due = t.scope.After(timeout, t.kill)
+	default:
+		t.due = t.scope.After(timeout, t.timedOut)
 	}
 	t.scope.Post(t.scan)
 }
@@ -154,12 +156,15 @@ func (t *teardown) track(round *loop.Scope, found []host.Member) {
 		round.After(host.UnwatchedPause, t.scan) // no watch reports its end
 	}
 	t.in.Env.Owner.Changed()
-	if t.killing {
-		if t.run.program.KillMode.KillsTree() {
-			t.run.killTree()
+	if t.killing != 0 {
+		if t.killing == unix.SIGKILL && t.run.program.KillMode.KillsTree() {
+			t.run.killTree(t.killing)
 		}
 		for _, m := range found {
-			t.send(m, unix.SIGKILL)
+			t.send(m, t.killing)
+			if t.killing != unix.SIGKILL {
+				t.send(m, unix.SIGCONT)
+			}
 		}
 		for _, command := range t.living {
 			t.killed[command] = true
@@ -188,14 +193,26 @@ func (t *teardown) send(m host.Member, sig syscall.Signal) {
 	}
 }
 
-// kill begins SIGKILL: the stop time-out is over, or the stop is hurried.
-func (t *teardown) kill() {
-	if t.killing {
+// timedOut handles the end of the stop time-out.
+func (t *teardown) timedOut() {
+	if !t.run.spared() {
+		t.kill()
 		return
 	}
-	t.killing = true
-	if t.run.program.KillMode.KillsTree() {
-		t.run.killTree() // including processes that superd can't see
+	t.overdue = true
+	if len(t.living) > 0 {
+		t.run.recordSpared()
+	}
+}
+
+// kill begins to kill: the stop time-out is over, or the stop is hurried.
+func (t *teardown) kill() {
+	if t.killing == t.run.killSignal() {
+		return
+	}
+	t.killing = t.run.killSignal()
+	if t.killing == unix.SIGKILL && t.run.program.KillMode.KillsTree() {
+		t.run.killTree(t.killing) // including processes that superd can't see
 	}
 	if len(t.living) > 0 {
 		t.in.Env.Log.Warn("stop_timeout is over, killing leftover processes", "instance", t.in.Name, "processes", len(t.living))
@@ -211,13 +228,13 @@ func (t *teardown) onKillTimeout() {
 			t.in.markUnkillable("it has processes that superd cannot find")
 			return
 		}
-		if t.run.program.KillMode.KillsTree() {
-			t.run.killTree() // scans kill for KillPause only
+		if t.killing == unix.SIGKILL && t.run.program.KillMode.KillsTree() {
+			t.run.killTree(t.killing) // scans kill for KillPause only
 		}
 		t.scope.After(host.KillPause, t.onKillTimeout) // a scan is under way
 		return
 	}
-	t.in.reportUnkillable(slices.Sorted(maps.Keys(t.living))...)
+	t.in.reportUnkillable(t.killing, slices.Sorted(maps.Keys(t.living))...)
 }
 
 func (t *teardown) end() {
@@ -239,5 +256,9 @@ func (t *teardown) stage() string {
 	if len(living) == 0 {
 		return "looking for leftover processes"
 	}
-	return "ending leftover processes: " + strings.Join(living, ", ")
+	text := "ending leftover processes: " + strings.Join(living, ", ")
+	if t.overdue && t.killing == 0 {
+		text += "; " + sparedText
+	}
+	return text
 }

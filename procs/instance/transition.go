@@ -39,7 +39,7 @@ func (in *Instance) perform(effect fsm.Effect) {
 			in.run.stop.armKill()
 			return
 		}
-		in.reportUnkillable(in.run.main.process.Pid())
+		in.reportUnkillable(in.run.killSignal(), in.run.main.process.Pid())
 	case fsm.EndRun:
 		in.run.end()
 	case fsm.ArmRestart:
@@ -58,7 +58,9 @@ func (in *Instance) Hurry() {
 	case in.Machine.State() == fsm.StopPending:
 		in.Apply(in.Machine.StopNow())
 	case in.Machine.State() == fsm.Stopping:
-		in.Apply(in.Machine.StopTimedOut())
+		r.stop.timedOut()
+	case in.Machine.State() == fsm.Killing && r.program.KillSignal != 0:
+		r.stop.kill()
 	case r != nil && r.teardown != nil:
 		r.teardown.kill()
 	case r != nil && r.hook != nil:

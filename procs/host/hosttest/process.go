@@ -242,7 +242,7 @@ func (h *Handle) signal(sig syscall.Signal, group bool) error {
 	case sig == syscall.SIGKILL && p.Unkillable:
 		p.Dying, p.DyingAt = true, k.v.Now()
 		p.scope.After(time.Minute+k.upTo(10*time.Minute), func() { p.End(pidfd.Exit{Known: true, Signal: sig}) })
-	case sig == syscall.SIGKILL:
+	case sig == syscall.SIGKILL || k.killSignal(p) == sig:
 		p.Dying, p.DyingAt = true, k.v.Now()
 		p.scope.After(k.upTo(5*time.Millisecond), func() { p.End(pidfd.Exit{Known: true, Signal: sig}) })
 	case sig == syscall.SIGTERM && !p.IgnoresStop:
@@ -253,6 +253,14 @@ func (h *Handle) signal(sig syscall.Signal, group bool) error {
 		p.scope.After(delay, func() { p.End(pidfd.Exit{Known: true, Signal: sig}) })
 	}
 	return nil
+}
+
+// killSignal returns the kill_signal of the run of p; 0: SIGKILL.
+func (k *Kernel) killSignal(p *Process) syscall.Signal {
+	if definition := k.definitions[p.Run]; definition != nil {
+		return definition.KillSignal
+	}
+	return 0
 }
 
 // SignalGroup implements [host.Process]: each process is alone in its group, except for successors.
