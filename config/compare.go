@@ -134,7 +134,9 @@ var effects = sync.OnceValue(func() map[string]effect {
 		"log.owner": atOnce, "log.group": atOnce, "log.mode": atOnce, "log.address": atOnce, "log.identifier": atOnce, "log.facility": atOnce,
 		"ready.line": atOnce, "ready.tcp": atOnce, "ready.http": atOnce, "ready.exec": atOnce, "ready.interval": atOnce, "ready.timeout": atOnce,
 		"health.tcp": atOnce, "health.http": atOnce, "health.exec": atOnce, "health.interval": atOnce, "health.timeout": atOnce, "health.failures": atOnce, "health.action": atOnce,
-		"pre_start": atOnce, "post_stop": atOnce, "hooks_user": atOnce,
+		"pre_start": atOnce, "post_stop": atOnce,
+		"post_start": atOnce, "hooks_user": atOnce, "stop_command": atOnce,
+		"reload_signal": atOnce, "reload_command": atOnce, "check_command": atOnce,
 		"log.max_size": atOnce, "log.keep": atOnce, "log.max_age": atOnce, "log.max_total": atOnce, "log.compress": atOnce,
 		"log.overflow": atOnce, "log.min_free": atOnce,
 	}

@@ -117,11 +117,19 @@ type Settings struct {
 	ScheduleJitter time.Duration
 	ScheduleMissed Missed
 
-	HooksUser string // of pre_start and post_stop; "" for that of the program
+	HooksUser string // of pre_start, post_start and post_stop; "" for that of the program
 	PreStart  [][]string
+	PostStart [][]string
 	PostStop  [][]string
-	Log       Log
-	Limits    Limits
+
+	// Commands as Program.Command; nil: none
+	StopCommand   []string
+	CheckCommand  []string
+	ReloadCommand []string
+	ReloadSignal  syscall.Signal // 0: none
+
+	Log    Log
+	Limits Limits
 }
 
 // Clone returns a copy of p with its own settings.

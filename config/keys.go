@@ -261,12 +261,31 @@ var keys = sync.OnceValue(func() []key {
 		bind("program", "pre_start", list("array of commands", command),
 			func(d *builder) *[][]string { return &d.PreStart },
 			"Commands to run before each start."),
+		bind("program", "post_start", list("array of commands", command),
+			func(d *builder) *[][]string { return &d.PostStart },
+			"Commands to run when the program meets its readiness condition, before it counts as "+
+				"ready. See [Reload and stop](#reload-and-stop)."),
 		bind("program", "post_stop", list("array of commands", command),
 			func(d *builder) *[][]string { return &d.PostStop },
 			"Commands to run after each run."),
 		reading("that of the program", bind("program", "hooks_user", word,
 			func(d *builder) *string { return &d.HooksUser },
-			"The Unix user that `pre_start` and `post_stop` run as, such as `\"root\"`.")),
+			"The Unix user that `pre_start`, `post_start` and `post_stop` run as, such as `\"root\"`.")),
+		bind("program", "stop_command", command,
+			func(d *builder) *[]string { return &d.StopCommand },
+			"A command that asks the running program to stop, before `stop_signal`. See "+
+				"[Reload and stop](#reload-and-stop)."),
+		bind("program", "reload_signal", reloadSignal,
+			func(d *builder) *syscall.Signal { return &d.ReloadSignal },
+			"The signal by which `superd ctl reload NAME` makes the program read its "+
+				"configuration again. See [Reload and stop](#reload-and-stop)."),
+		bind("program", "reload_command", command,
+			func(d *builder) *[]string { return &d.ReloadCommand },
+			"The command that does so, instead of a signal."),
+		bind("program", "check_command", command,
+			func(d *builder) *[]string { return &d.CheckCommand },
+			"A command that fails if the program's configuration has a mistake. It precedes a "+
+				"reload of the program and a restart by an operator, which it can prevent."),
 
 		reading("`\"<instance>.log\"`", bind("program", "log.file", logFile,
 			func(d *builder) *string { return &d.Log.File },

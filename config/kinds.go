@@ -537,6 +537,22 @@ var killSignal = text("signal", `a signal such as "SIGKILL"`,
 	},
 	func(sig syscall.Signal) string { return strconv.Quote(SignalName(cmp.Or(sig, syscall.SIGKILL))) })
 
+// reloadSignal reads a signal that a program can handle; 0 is none.
+var reloadSignal = text("signal", `a signal such as "SIGHUP"`,
+	func(s string) (syscall.Signal, error) {
+		sig, err := ParseSignal(s)
+		if err == nil && (sig == syscall.SIGKILL || sig == syscall.SIGSTOP) {
+			err = fmt.Errorf("no program can handle %s: write what it reloads by, as \"SIGHUP\"", SignalName(sig))
+		}
+		return sig, err
+	},
+	func(sig syscall.Signal) string {
+		if sig == 0 {
+			return ""
+		}
+		return strconv.Quote(SignalName(sig))
+	})
+
 var umask = octal("mask", "022", 0o777)
 
 // fileMode reads the mode of a file in octal, as for chmod.

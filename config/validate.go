@@ -74,6 +74,7 @@ func (d *builder) check() {
 			d.Log.File, d.Replicas, d.Instances()[0], d.Instances()[d.Replicas-1])
 	}
 	d.checkKill()
+	d.checkReload()
 	d.checkStderr()
 	d.checkSink()
 	if log := d.Log; log.MaxTotal > 0 && (log.MaxSize == 0 || log.MaxTotal < log.MaxSize) {
@@ -110,6 +111,25 @@ func (d *builder) checkKill() {
 		d.set["kill_signal"].failKey("has no meaning with final_kill = false, where no signal is sent: remove it")
 	case d.KillMode == KillMixed:
 		d.mistakeAt("final_kill", "kill_mode").fail(`kill_mode = "mixed" kills what the main process leaves: write kill_mode = "main-first", or remove final_kill`)
+	}
+}
+
+// checkReload checks how the program is reloaded, and commands that only services have.
+func (d *builder) checkReload() {
+	switch signal, command := d.isSet("reload_signal"), d.isSet("reload_command"); {
+	case signal && command:
+		d.set["reload_command"].failKey("only one way to reload can be used, and reload_signal is set, too: keep one of them")
+	case signal:
+		d.ReloadCommand = nil // of [defaults]
+	case command:
+		d.ReloadSignal = 0
+	case d.ReloadSignal != 0 && len(d.ReloadCommand) > 0: // both in [defaults]
+		d.mistakeAt("reload_command").failKey("only one way to reload can be used, and reload_signal is set, too: keep one of them")
+	}
+	if d.Type == TypeOneshot && len(d.PostStart) > 0 {
+		if d.PostStart = nil; d.isSet("post_start") {
+			d.set["post_start"].failKey("is for services: a one-shot has nothing to wait for: remove it")
+		}
 	}
 }
 

@@ -140,6 +140,12 @@ func (c *Client) Signal(ctx context.Context, signal string, names []string) ([]C
 	return all, err
 }
 
+// ReloadPrograms makes the instances that match names read their configuration again. timeout is as
+// for [Client.Command].
+func (c *Client) ReloadPrograms(ctx context.Context, names []string, timeout time.Duration) ([]CommandResult, error) {
+	return c.command(ctx, "reload", url.Values{"name": names}, true, timeout)
+}
+
 // Reload makes superd read its configuration again and activate it, unless it has a mistake.
 func (c *Client) Reload(ctx context.Context) (ReloadResult, error) { return c.reload(ctx, nil) }
 
@@ -209,7 +215,7 @@ func (c *Client) post(ctx context.Context, path string, form url.Values, unbound
 // isRepeatable reports whether a post has the same effect when it is made twice. A start does not:
 // a one-shot would run twice.
 func isRepeatable(path string) bool {
-	return path == "/v1/programs/stop" || path == "/v1/reload" || path == "/v1/scale"
+	return path == "/v1/programs/stop" || path == "/v1/programs/reload" || path == "/v1/reload" || path == "/v1/scale"
 }
 
 // decode makes a request whose answer is one JSON value, and stores that in into.

@@ -101,6 +101,8 @@ type CommandResult struct {
 	OK      bool   `json:"ok"`
 	State   string `json:"state"`   // current state
 	Message string `json:"message"` // what happened, as a sentence
+	// Output has the last lines of a command that failed, such as check_command
+	Output []string `json:"output,omitempty"`
 
 	// Unrecorded says why the change is not in superd's journal: a crash of superd would undo it.
 	// OK is false then. Absent if the change is recorded.

@@ -20,6 +20,15 @@ import (
 // done runs once, on the loop, after Command has returned. It does not run after cancel; the
 // command itself is not undone.
 func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]CommandResult)) (cancel func(), err error) {
+	if op == OpRestart {
+		return s.restart(names, wait, done)
+	}
+	return s.command(op, names, wait, nil, done)
+}
+
+// command is Command without checks before a restart. refused has the instances that are not
+// restarted.
+func (s *Supervisor) command(op Op, names []string, wait bool, refused map[*instance.Instance]instance.ReloadOutcome, done func([]CommandResult)) (cancel func(), err error) {
 	found, err := s.selector.selection(names)
 	if err != nil {
 		return nil, err
@@ -32,7 +41,8 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 	}
 	var dependents []*instance.Instance
 	if op == OpRestart && wait {
-		dependents = s.liveDependents(selected)
+		isRefused := func(in *instance.Instance) bool { _, ok := refused[in]; return ok }
+		dependents = s.liveDependents(slices.DeleteFunc(slices.Clone(selected), isRefused))
 	}
 	outcomes := make([]CommandResult, len(selected)+len(dependents))
 	if op != OpStop { // a program without instances is already stopped
@@ -61,6 +71,10 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 		}
 		if refusal := s.refusal(in, op); refusal != "" {
 			setResult(CommandResult{State: in.Machine.State(), Message: refusal})
+			continue
+		}
+		if o, ok := refused[in]; ok {
+			setResult(CommandResult{State: in.Machine.State(), Message: "not restarted: " + o.Message, Output: o.Output})
 			continue
 		}
 		in.Record(eventlog.WithReason(byOperator(eventlog.Event{Kind: eventlog.Command}), op.reason()))

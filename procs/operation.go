@@ -23,6 +23,8 @@ type CommandResult struct {
 	OK      bool
 	State   fsm.State
 	Message string // what happened, as text
+	// Last lines of the command that failed, such as a check of the configuration
+	Output []string
 
 	// Why the command is not in the journal: a crash of superd would undo it; nil: it is. OK is
 	// then false, although the command was carried out.

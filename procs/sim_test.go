@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
+	"syscall"
 	"time"
 
 	"superd/config"
@@ -36,6 +37,7 @@ type history struct {
 
 	mixedKillMode bool // whether kill_mode may be "mixed"
 	directories   bool // whether programs may have directories
+	drawsCommands bool // whether programs have commands beside the main process
 	drawsOutput   bool // whether log options and limits are drawn
 	// Instances by the paths of their FIFOs
 	fifos   map[string]string
@@ -102,6 +104,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		slicedShutdown: seed%2 == 0,
 		mixedKillMode:  seed%8 == 1,
 		directories:    seed%8 == 5,
+		drawsCommands:  seed%8 == 4,
 		drawsOutput:    seed%8 == 3,
 		fifos:          map[string]string{},
 	}
@@ -315,10 +318,33 @@ func (h *history) drawProgram(name string) *config.Program {
 		}
 	}
 	h.drawChecks(p)
+	if h.drawsCommands {
+		h.drawCommands(p)
+	}
 	if h.drawsOutput {
 		h.drawOutput(p)
 	}
 	return p
+}
+
+// drawCommands draws commands beside the main process.
+func (h *history) drawCommands(p *config.Program) {
+	command := []string{hosttest.BesideCommand}
+	if h.chance(0.5) && p.Type == config.TypeService {
+		p.PostStart = slices.Repeat([][]string{command}, 1+h.rng.IntN(2))
+	}
+	switch h.rng.IntN(3) {
+	case 0:
+		p.StopCommand = command
+	case 1:
+		p.StopCommand = append(command, hosttest.StopArgument)
+	}
+	if h.chance(0.5) {
+		p.CheckCommand = command
+	}
+	if p.ReloadCommand = command; h.chance(0.5) {
+		p.ReloadCommand, p.ReloadSignal = nil, syscall.SIGHUP
+	}
 }
 
 // run runs the history to its end. A panic is a violation, too.

@@ -37,7 +37,16 @@ func (h *history) command() {
 		return
 	}
 	name := inspect(h.sup).at(h.rng.IntN(inspect(h.sup).count())).name()
+	if h.drawsCommands {
+		if h.rng.IntN(3) == 0 {
+			h.reloadPrograms(name)
+			return
+		}
+	}
 	op := []Op{OpStart, OpStop, OpRestart}[h.rng.IntN(3)]
+	if h.drawsCommands && op == OpRestart {
+		op = OpStart // a restart that begins after a check is tested elsewhere
+	}
 	h.logf("%s %s", op, name)
 	selected := inspect(h.sup).selected(name)
 	for _, in := range selected {
@@ -65,6 +74,22 @@ func (h *history) command() {
 		}
 	}); err != nil {
 		h.fail("%s %s: %v", op, name, err)
+	}
+}
+
+// reloadPrograms makes programs reload. Each gets one answer.
+func (h *history) reloadPrograms(name string) {
+	h.logf("reload %s", name)
+	h.pending++
+	answers := 0
+	if _, err := h.sup.ReloadPrograms([]string{name}, func(outcomes []CommandResult) {
+		h.pending--
+		h.logf("reload %s: %v", name, outcomes)
+		if answers++; answers > 1 {
+			h.fail("reload %s is answered twice", name)
+		}
+	}); err != nil {
+		h.fail("reload %s: %v", name, err)
 	}
 }
 

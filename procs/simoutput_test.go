@@ -72,7 +72,7 @@ func sharesLogFile(a, b instanceView) bool {
 // no other instance writes to its FIFOs.
 func (h *history) checkSpawn(spec *host.SpawnSpec) {
 	role := hosttest.RoleOf(spec.Program)
-	if role == hosttest.RoleProbe {
+	if role.OwnTree() {
 		return
 	}
 	for _, o := range spec.Outputs {

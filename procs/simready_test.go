@@ -101,7 +101,7 @@ func (h *history) checkUnhealthy(in instanceView, r instance.RunView, p *hosttes
 	if !p.Unhealthy || r.Reloads() || r.StopsItself() || p.ReadyAt == 0 {
 		return
 	}
-	unhealthyFor := h.now - max(p.UnhealthySince, inspect(h.sup).startedAt(), h.reloadedAt, r.ReloadedAt(), model.stateAt)
+	unhealthyFor := h.now - max(p.UnhealthySince, inspect(h.sup).startedAt(), h.reloadedAt, r.ReloadedAt(), r.CommandAt(), model.stateAt)
 	if health := r.Program().Health; health != nil && health.Action == config.HealthRestart && !h.commandMayFail(in) && !strings.Contains(in.name(), "@") {
 		// One check may just have passed. Each may be a tenth of the interval late and take
 		// its time-out.

@@ -39,6 +39,8 @@ func TestCommandLine(t *testing.T) {
 		{args: []string{"signal", in, "CONT", "web"}, out: "web: "},
 		{args: []string{"scale", in, "web=1"}, out: "web: 1 instance"},
 		{args: []string{"reload", in}, out: "nothing has changed"},
+		{args: []string{"reload", in, "web"}, exit: 1, errOut: "no reload_signal and no reload_command"},
+		{args: []string{"reload", in, "--json", "web"}, exit: 2, errOut: "for a reload without names"},
 		{args: []string{"stop", in, "web"}, out: "web: stopped"},
 		{args: []string{"start", in, "web"}, out: "web: running"},
 		{args: []string{"statsu"}, exit: 2, errOut: "did you mean `superd status`?"},

@@ -170,6 +170,9 @@ func printResults(results []control.CommandResult, stdout, stderr io.Writer) err
 			w, err = stderr, exitStatus(statusFailed)
 		}
 		fmt.Fprintf(w, "%s: %s\n", terminal.Sanitize(o.Name), oneLine(o.Message))
+		for _, line := range o.Output {
+			fmt.Fprintf(w, "  %s\n", terminal.Sanitize(line))
+		}
 	}
 	return err
 }

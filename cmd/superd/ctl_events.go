@@ -196,6 +196,11 @@ func eventText(e *control.Event) string {
 		return terminal.Sanitize(strings.Join(parts, " | "))
 	case control.KindCommand:
 		add("%s by %s", e.Reason, e.By)
+	case control.KindReload:
+		add("%s", e.Reason)
+		for _, line := range e.Output {
+			add("%s", line)
+		}
 	case control.KindSuperd:
 		add("superd %s, pid %d", e.State, e.Pid)
 		if e.Reason != "" {

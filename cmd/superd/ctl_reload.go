@@ -2,10 +2,12 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,24 +17,38 @@ import (
 
 func newReloadCommand(flags *ctlFlags) *cobra.Command {
 	var dryRun, asJSON bool
+	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use:   "reload",
-		Short: "Reload the configuration",
-		Long: `Reload reads the configuration again, and shows the change of each program and the reason:
+		Use:   "reload [NAME...]",
+		Short: "Reload the configuration, or programs",
+		Long: `With names, reload makes programs read their own configuration again, by their reload_signal or
+reload_command, if their check_command succeeds. It returns when that is done.
+
+Without names, it reads the configuration of superd again, and shows the change of each program and
+the reason:
 
   unchanged       nothing
-applied live    the change applies to the running program
+  applied live    the change applies to the running program
   restart needed  the program is restarted
   added           the program is started
   removed         the program is stopped
 
 If there is any mistake, nothing changes, and all mistakes are shown.`,
-		Args:              cobra.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		ValidArgsFunction: flags.completeNames,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			if err := checkReloadFlags(names, dryRun || asJSON, timeout); err != nil {
+				return err
+			}
 			client, err := flags.client()
 			if err != nil {
 				return err
+			}
+			if len(names) > 0 {
+				outcomes, err := client.ReloadPrograms(cmd.Context(), names, timeout)
+				if err != nil {
+					return err
+				}
+				return printResults(outcomes, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
 			reload := client.Reload
 			if dryRun {
@@ -56,7 +72,20 @@ If there is any mistake, nothing changes, and all mistakes are shown.`,
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only show what a reload would do")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
+	durationVar(cmd.Flags(), &timeout, "timeout", 0,
+		"with names: stop waiting after this `time`, such as 10s; the reload goes on")
 	return cmd
+}
+
+// checkReloadFlags refuses flags that belong to the other of the two reloads.
+func checkReloadFlags(names []string, ofConfiguration bool, timeout time.Duration) error {
+	switch {
+	case len(names) > 0 && ofConfiguration:
+		return usageError{errors.New("read flags: --dry-run and --json are for a reload without names")}
+	case len(names) == 0 && timeout > 0:
+		return usageError{errors.New("read flags: --timeout is for a reload of programs: add NAME")}
+	}
+	return nil
 }
 
 // maxUnchanged is how many unchanged programs may have a row each.

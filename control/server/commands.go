@@ -46,6 +46,26 @@ func (s *Server) command(op procs.Op) func(http.ResponseWriter, *http.Request) e
 	}
 }
 
+// reloadPrograms answers when the programs have reloaded, or could not.
+func (s *Server) reloadPrograms(w http.ResponseWriter, r *http.Request) error {
+	names, err := requireNames(r)
+	if err != nil {
+		return err
+	}
+	ctx, cancel, err := withTimeout(r)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	done, err := await(ctx, s, func(done func([]procs.CommandResult)) (func(), error) {
+		return s.options.Supervisor.ReloadPrograms(names, done)
+	})
+	if err != nil {
+		return err
+	}
+	return s.answer(w, http.StatusOK, commandResults(done))
+}
+
 // withTimeout returns the context of a request, limited by its parameter timeout.
 func withTimeout(r *http.Request) (context.Context, context.CancelFunc, error) {
 	text := r.Form.Get("timeout")
@@ -202,7 +222,7 @@ func commandResults(all []procs.CommandResult) []control.CommandResult {
 	list := make([]control.CommandResult, len(all))
 	for i, o := range all {
 		list[i] = control.CommandResult{
-			Name: o.Name, OK: o.OK, State: o.State.String(), Message: o.Message, Unrecorded: unrecorded(o.Unrecorded),
+			Name: o.Name, OK: o.OK, State: o.State.String(), Message: o.Message, Output: o.Output, Unrecorded: unrecorded(o.Unrecorded),
 		}
 	}
 	return list

@@ -116,6 +116,15 @@ func (f *fakeSupervisor) Signal(names []string, sig syscall.Signal) ([]procs.Com
 	return []procs.CommandResult{{Name: names[0], Message: "not running"}}, nil
 }
 
+func (f *fakeSupervisor) ReloadPrograms(names []string, done func([]procs.CommandResult)) (func(), error) {
+	if _, err := f.Status(names); err != nil {
+		return nil, err
+	}
+	f.note("reload %v", names)
+	done([]procs.CommandResult{{Name: names[0], Message: "check_command nginx -t: exit status 1", Output: []string{"unknown directive"}}})
+	return func() {}, nil
+}
+
 func (f *fakeSupervisor) Reload(dryRun bool, done func(procs.ReloadResult, error)) {
 	report := f.report
 	report.DryRun = dryRun

@@ -36,6 +36,8 @@ func (s *Server) routes() []route {
 		{"GET", "/v1/history", []string{"name"}, s.history},
 		{"POST", "/v1/programs/signal", []string{"name", "signal"}, s.signal},
 		{"POST", "/v1/programs/{name}/signal", []string{"signal"}, s.signal},
+		{"POST", "/v1/programs/reload", []string{"name", "timeout"}, s.reloadPrograms},
+		{"POST", "/v1/programs/{name}/reload", []string{"timeout"}, s.reloadPrograms},
 		{"POST", "/v1/scale", []string{"scale", "wait", "timeout"}, s.scale},
 		{"POST", "/v1/reload", []string{"dry_run"}, s.reload},
 		{"POST", "/v1/shutdown", nil, s.shutdown},

@@ -60,6 +60,7 @@ type Supervisor interface {
 	Resolve(names []string) (instances []string, unknown []*procs.UnknownNameError)
 	Command(op procs.Op, names []string, wait bool, done func([]procs.CommandResult)) (cancel func(), err error)
 	RestartRolling(names []string, done func([]procs.CommandResult)) (cancel func(), err error)
+	ReloadPrograms(names []string, done func([]procs.CommandResult)) (cancel func(), err error)
 	Signal(names []string, sig syscall.Signal) ([]procs.CommandResult, error)
 	Reload(dryRun bool, done func(procs.ReloadResult, error))
 	Scale(scalings []procs.Scaling, wait bool, done func([]procs.ScaleResult)) (cancel func(), err error)

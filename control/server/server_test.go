@@ -111,6 +111,8 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/programs/web/signal", "", 400, "no signal is named"},
 		{"POST", "/v1/programs/web/signal?signal=BOO", "", 400, "BOO"},
 		{"POST", "/v1/programs/wob/signal?signal=HUP", "", 404, "wob"},
+		{"POST", "/v1/programs/reload", "", 400, "no program is named"},
+		{"POST", "/v1/programs/wob/reload", "", 404, "wob"},
 		{"GET", "/v1/programs/wob/logs", "", 404, "wob"},
 		{"GET", "/v1/programs/web/logs?lines=-3", "", 400, "not a number of lines"},
 		{"GET", "/v1/programs/web/logs?follow=2", "", 400, "not a boolean"},

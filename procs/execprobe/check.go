@@ -5,7 +5,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"superd/config"
 	"superd/loop"
 	"superd/pidfd"
 	"superd/procs/host"
@@ -44,13 +43,10 @@ func (c *check) begin() {
 	})
 }
 
-// spawn starts the command in the environment of the program. Its output is not captured.
+// spawn starts the command in the environment of the program.
 func (c *check) spawn() {
 	r, spec := c.runner, c.spec()
-	spec.Program.Log.Format = config.LogDirect
 	spec.Tree = r.tree
-	nowhere := func(uint32) (int, error) { return r.Host.Nowhere() }
-	spec.Outputs = []host.Outlet{{ReadFD: -1, Direct: nowhere}}
 	spec.Own.Set("SUPERD_PROBE", "1")
 	c.pending = r.Host.Spawn(spec, c.spawned)
 }
@@ -66,6 +62,9 @@ func (c *check) spawned(child host.Child, err error) {
 		}
 		c.end(err)
 		return
+	}
+	for _, fd := range child.ReadFDs {
+		r.Host.CloseFD(fd) // of a FIFO that did not exist: nobody reads it
 	}
 	c.process, c.scope = child.Process, r.Scope.Child()
 	c.watched = r.Reaper.WatchChild(c.scope, c.process, "", c.reap)

@@ -73,7 +73,7 @@ func New(o Options) *Runner {
 // Check starts a check, once no process of an earlier one lives. done is called once, on the loop,
 // not before Check has returned. stop ends the check and all its processes, and reports whether the
 // command may have run. spec is called when the check starts. It returns the specification of a
-// process of the run that executes the command; Check sets its tree and its output.
+// process of the run that executes the command; Check sets its tree.
 func (r *Runner) Check(spec func() *host.SpawnSpec, done func(error)) (stop func() (begun bool)) {
 	c := &check{runner: r, spec: spec, done: done}
 	r.WhenIdle(func() {

@@ -15,9 +15,10 @@ const (
 	SpawnedUnready               // the main process was started and is not ready yet
 	SpawnedOutdated              // the main process was started, and its run must end
 	Ready                        // the main process became ready
-	StartTimeout                 // the start time-out is over before it became ready
-	HealthFailed                 // the health checks failed: the run must end
-	WatchdogTimeout              // no watchdog message came in time: the run must end
+	// The start time-out is over before it became ready, or a post_start hook failed
+	StartTimeout
+	HealthFailed    // the health checks failed: the run must end
+	WatchdogTimeout // no watchdog message came in time: the run must end
 	// The main process is gone, or never existed, and a teardown is needed
 	MainExited
 	RunEndedRetry      // the run is over; the next one starts after a delay

@@ -60,6 +60,7 @@ type RunEnd struct {
 	Note   Reason        // what else is known of the exit; or none
 	// A teardown is needed before the run is over
 	Leftovers bool
+	Command   bool // stop_command was begun, and no stop signal was sent
 }
 
 // A Fault says how a failed start counts.
@@ -145,7 +146,11 @@ func (m *Machine) Exited(end RunEnd, c Conditions, rng *rand.Rand) Transition {
 		m.exitReason = Reason{ReasonStopTimeout,
 			fmt.Sprintf("killed after stop_timeout %s (%s)", m.program.StopTimeout, m.exitReason)}
 	default:
-		m.exitReason = Reason{ReasonStopSignal, fmt.Sprintf("ended by the stop signal (%s)", m.exitReason)}
+		by := "the stop signal"
+		if end.Command {
+			by = "stop_command"
+		}
+		m.exitReason = Reason{ReasonStopSignal, fmt.Sprintf("ended by %s (%s)", by, m.exitReason)}
 	}
 	if m.failureReason.Kind != ReasonNone {
 		m.exitReason = m.failureReason.And("; " + m.exitReason.String())

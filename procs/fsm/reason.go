@@ -87,11 +87,14 @@ const (
 	ReasonRequestedRestart
 	ReasonRequestedSignal
 	ReasonRequestedScale
+	ReasonRequestedReload
 
 	// Events of superd as a whole.
 	ReasonReloaded
 	ReasonReloadRefused
 	ReasonReloadHung // the reading of a configuration file hangs
+	ReasonProgramReloaded
+	ReasonProgramNotReloaded
 	ReasonShutdownRequested
 	ReasonShutdownHurried
 	ReasonEssentialEnded
@@ -164,6 +167,8 @@ var phrases = [reasonCount]string{
 	ReasonRequestedRestart:   "restart",
 	ReasonRequestedSignal:    "signal ",
 	ReasonRequestedScale:     "scale ",
+	ReasonRequestedReload:    "reload",
+	ReasonProgramReloaded:    "reloaded",
 	ReasonReloadRefused:      "the old configuration stays in force: ",
 	ReasonReloadHung:         "the old configuration stays in force: ",
 	ReasonShutdownHurried:    "at once: ",

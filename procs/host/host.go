@@ -80,6 +80,9 @@ type Host interface {
 	// Nowhere returns a descriptor that discards output. It is called off the loop.
 	Nowhere() (int, error)
 
+	// Capture returns a pipe for the output of a command. The end of scope closes it.
+	Capture(scope *loop.Scope) (Capture, error)
+
 	// Listen receives the messages to the notify socket of a run, see [notify.Receive]. It takes
 	// ownership of fd.
 	Listen(scope *loop.Scope, fd int, h notify.Handler) (Listener, error)
@@ -105,6 +108,14 @@ type UnattributedProcess struct {
 	Start     uint64 // clock ticks since boot
 	Command   string
 	Instances []string // candidates: instances with live processes when it was found
+}
+
+// A Capture keeps the last output of a command.
+type Capture interface {
+	// Writer returns a new descriptor to which the command writes. It is called off the loop.
+	Writer() (int, error)
+	// Tail returns the last bytes that were written. cut reports that there were more before.
+	Tail() (text string, cut bool)
 }
 
 // A Listener receives the messages to a notify socket.

@@ -33,9 +33,11 @@
 //	reason  blockers                            why the state is what it is
 //	spawn                                       the start of a main process
 //	notify  mainpid                             messages of the program
-//	monitor  readiness  execchecks              checks
+//	monitor  readiness                          checks
+//	reload  beside                              what runs beside the main process
 //	teardown  exit  hooks  directories          ends of processes
-//	stop  problems  events
+//	stop
+//	command  execchecks  problems  events
 //	spawnspec  startrecord  attempt             what a start needs
 //	loggerinput  output  paths  schedule  quarantine  graph
 //	mainprocess  run  instance  env             the types, with a pointer to each part

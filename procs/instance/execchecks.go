@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"superd/config"
 	"superd/procs/execprobe"
 	"superd/procs/fsm"
 	"superd/procs/host"
@@ -16,10 +17,22 @@ type execChecker struct {
 // Check implements [probe.Checker].
 func (c *execChecker) Check(done func(error)) (stop func() (begun bool)) {
 	return c.run.in.execChecks("").Check(func() *host.SpawnSpec {
-		program := c.run.program.Clone()
-		program.Command = c.command
-		return c.run.spawnSpec(program, nil)
+		return c.run.commandSpec(c.command, func(uint32) (int, error) { return c.run.in.Env.Host.Nowhere() })
 	}, done)
+}
+
+// commandSpec returns the specification of a process of the run that executes a command. output
+// opens what it writes to; nil: the log of the program.
+func (r *run) commandSpec(command []string, output func(uid uint32) (int, error)) *host.SpawnSpec {
+	program := r.program.Clone()
+	program.Command = command
+	if output == nil {
+		return r.spawnSpec(program, nil)
+	}
+	program.Log.Format = config.LogDirect
+	spec := r.spawnSpec(program, nil)
+	spec.Outputs = []host.Outlet{{ReadFD: -1, Direct: output}}
+	return spec
 }
 
 // execChecks returns what runs the instance's exec checks, and creates it on first use. treePath is

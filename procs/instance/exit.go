@@ -109,6 +109,7 @@ func (m *mainProcess) reap(process host.Process) {
 	m.exitedEarly = exit.Success() && ran < earlyExitTime && !in.IsOneShot() && (before == fsm.Running || before == fsm.Starting)
 	in.Apply(in.Machine.Exited(fsm.RunEnd{
 		At: now, Exit: exitOf(exit), Ran: ran, Stable: stable, Note: note, Leftovers: r.hasLeftovers(),
+		Command: r.stop.commandState() != "",
 	}, in.Conditions(), in.Env.RNG))
 	// There is no teardown, which would find the leftover processes
 	if m.exitedEarly && r.program.KillMode == config.KillProcess {
@@ -229,6 +230,8 @@ func (m *mainProcess) drainNotify(process host.Process) bool {
 
 // end ends the run.
 func (r *run) end() {
+	r.beside.leave(fsm.Stopped)
+	r.stop.dropCommand()
 	r.scope.Close()
 	r.in.run = nil
 	r.in.clearUnkillable()

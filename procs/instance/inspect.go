@@ -77,12 +77,24 @@ func (v RunView) Program() *config.Program     { return v.r.program }
 func (v RunView) Closed() bool                 { return v.r.scope.Closed() }
 func (v RunView) StartedAt() time.Duration     { return v.r.main.startedAt }
 func (v RunView) ReadyAt() time.Duration       { return v.r.readyAt }
-func (v RunView) StartDeadline() time.Duration { return v.r.startDeadline }
+func (v RunView) StartDeadline() time.Duration { return v.r.readiness.until() }
 func (v RunView) StopDeadline() time.Duration  { return v.r.stop.deadline }
 func (v RunView) MainEnded() bool              { return v.r.main.ended() }
 func (v RunView) Reloads() bool                { return v.r.reloadTimer != nil }
 func (v RunView) ReloadedAt() time.Duration    { return v.r.reloadedAt }
-func (v RunView) StopsItself() bool            { return v.r.ownStopTimer != nil }
+
+// CommandAt returns when a command beside the main process was last under way; 0: never.
+func (v RunView) CommandAt() time.Duration {
+	switch b := v.r.beside; {
+	case b == nil:
+		return 0
+	case b.commands > 0:
+		return v.r.in.Env.Loop.Now()
+	default:
+		return b.commandAt
+	}
+}
+func (v RunView) StopsItself() bool { return v.r.ownStopTimer != nil }
 
 // Stable returns how long the run was ready at that time.
 func (v RunView) Stable(at time.Duration) time.Duration { return v.r.stable(at) }

@@ -64,7 +64,9 @@ func (m *mainProcess) signalNewMain() {
 	stop := &m.run.stop
 	switch in := m.run.in; in.Machine.State() {
 	case fsm.Stopping:
-		stop.begin()
+		if stop.commandState() == "" {
+			stop.signal()
+		}
 	case fsm.Killing:
 		in.clearUnkillable()
 		stop.kill()

@@ -63,16 +63,16 @@ func (m *mainProcess) signalGroup(sig syscall.Signal) {
 		m.signal(sig)
 		return
 	}
-	m.run.in.logUnsent(m.process.Pid(), sig, err)
+	logUnsent(m.run.in, m.process.Pid(), sig, err)
 }
 
 // signal signals the main process alone.
 func (m *mainProcess) signal(sig syscall.Signal) {
-	m.run.in.logUnsent(m.process.Pid(), sig, m.process.Signal(sig))
+	logUnsent(m.run.in, m.process.Pid(), sig, m.process.Signal(sig))
 }
 
 // logUnsent logs that a process has not got a signal, unless it has ended.
-func (in *Instance) logUnsent(pid int, sig syscall.Signal, err error) {
+func logUnsent(in *Instance, pid int, sig syscall.Signal, err error) {
 	if err != nil && !errors.Is(err, pidfd.ErrGone) {
 		in.Env.Log.Error("signal not sent", "instance", in.Name, "pid", pid,
 			"signal", config.SignalName(sig), "error", err)

@@ -124,11 +124,12 @@ func (m *monitor) onResult(result probe.Result) {
 }
 
 // applyResult applies a result. It ignores results while the main process has ended and is not
-// reaped, during a reload of the program, and while the program stops by itself. It also ignores
-// checks begun during a reload.
+// reaped, during a reload of the program, while a command runs that an exec check has to wait for,
+// and while the program stops by itself. It also ignores checks begun during a reload or a command.
 func (m *monitor) applyResult(result probe.Result) {
 	in := m.in
-	if m.run.main.ended() || m.run.reloadTimer != nil || m.run.ownStopTimer != nil || m.run.reloadedAt != 0 && result.At <= m.run.reloadedAt {
+	reloads := m.run.reloadTimer != nil || m.run.reloadedAt != 0 && result.At <= m.run.reloadedAt
+	if m.run.main.ended() || reloads || m.run.ownStopTimer != nil || m.run.beside.delays(result.At) {
 		return
 	}
 	before := m.health.FailuresInRow()

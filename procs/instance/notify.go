@@ -99,6 +99,7 @@ func (r *run) onNotify(m notify.Message) (mustSave bool) {
 		r.watchdogPing()
 	}
 	if m.Reloading && (in.Machine.State() == fsm.Running || in.Machine.State() == fsm.StopPending) {
+		r.beside.current().onReloading(m)
 		r.beginProgramReload(now + r.program.StartTimeout)
 		mustSave = true
 	}
@@ -122,7 +123,7 @@ func (r *run) onNotify(m notify.Message) (mustSave bool) {
 		return true
 	case m.Ready && r.reloadTimer != nil:
 		r.reloadTimer.Stop()
-		r.endProgramReload()
+		r.endProgramReload(true)
 		return true
 	case m.WatchdogTrigger && r.monitor != nil && r.watchdogInterval() > 0:
 		r.monitor.watchdogFired("watchdog: WATCHDOG=trigger")
@@ -169,15 +170,17 @@ func (r *run) watchdogPing() {
 func (r *run) beginProgramReload(until time.Duration) {
 	in := r.in
 	r.reloadTimer.Stop()
-	r.ownNotifyState().reloadTimer = r.main.scope.After(max(until-in.Env.Loop.Now(), 0), func() { r.endProgramReload() })
+	r.ownNotifyState().reloadTimer = r.main.scope.After(max(until-in.Env.Loop.Now(), 0), func() { r.endProgramReload(false) })
 	in.Env.Owner.Changed()
 }
 
-// endProgramReload records the end of the program's reload.
-func (r *run) endProgramReload() {
+// endProgramReload records the end of the program's reload. inTime reports whether READY=1 ended
+// it.
+func (r *run) endProgramReload(inTime bool) {
 	in := r.in
 	state := r.ownNotifyState()
 	state.reloadTimer, state.reloadedAt = nil, in.Env.Loop.Now()
+	r.beside.current().onReloaded(inTime)
 	in.Save()
 	in.Env.Owner.Changed()
 }

@@ -19,17 +19,18 @@ type readiness struct {
 	in          *Instance
 	run         *run
 	scope       *loop.Scope
-	due         *loop.Timer  // StartTimeout
-	condition   string       // what is awaited: "tcp 127.0.0.1:5432"
-	lastResult  string       // result of the last check: "connection refused"; empty before
-	probe       *probe.Probe // nil without checks
-	checkQueued bool         // the last check waited in the queue and did not begin
+	deadline    time.Duration // end of the start time-out
+	due         *loop.Timer   // StartTimeout
+	condition   string        // what is awaited: "tcp 127.0.0.1:5432"
+	lastResult  string        // result of the last check: "connection refused"; empty before
+	probe       *probe.Probe  // nil without checks
+	checkQueued bool          // the last check waited in the queue and did not begin
 }
 
 // spawnedMain steps the machine after the start of a main process.
 func (r *run) spawnedMain() {
 	in := r.in
-	ready := r.program.Ready == nil
+	ready := r.program.Ready == nil && len(r.program.PostStart) == 0
 	if ready {
 		r.readyAt = in.Env.Loop.Now()
 	}
@@ -43,8 +44,8 @@ func (r *run) awaitReady(deadline time.Duration) {
 	if r.readiness != nil {
 		r.readiness.scope.Close()
 	}
-	w := &readiness{in: in, run: r, scope: r.main.scope.Child()}
-	r.readiness, r.startDeadline = w, deadline
+	w := &readiness{in: in, run: r, scope: r.main.scope.Child(), deadline: deadline}
+	r.readiness = w
 	w.due = w.scope.After(max(deadline-in.Env.Loop.Now(), 0), w.onTimeout)
 	switch p := r.program.Ready; {
 	case p == nil: // the definition no longer has a readiness condition
@@ -152,25 +153,43 @@ func (w *readiness) setLastResult(why string) {
 func (w *readiness) end() {
 	w.scope.Close()
 	r := w.run
-	r.readiness, r.startDeadline = nil, 0
+	r.readiness = nil
 	if r.readyFDName != "" {
 		w.in.Env.FDs.Release(r.readyFDName)
 		r.readyFDName = ""
 	}
 }
 
-// becameReady handles the readiness of the main process.
+// becameReady handles the readiness of the main process: post_start hooks are next.
 func (w *readiness) becameReady() {
-	in, r := w.in, w.run
+	if len(w.run.program.PostStart) > 0 {
+		w.end()
+		w.run.ownBeside().beginPostStart(0)
+		return
+	}
+	w.run.becameReady()
+}
+
+// becameReady makes the run ready.
+func (r *run) becameReady() {
+	in := r.in
 	r.readyAt = in.Env.Loop.Now()
 	in.Env.Log.Info("program ready", "instance", in.Name, "pid", r.main.process.Pid(), "after", words.Round(r.readyAt-r.main.startedAt))
 	in.Apply(in.Machine.Ready(r.readyAt - r.main.startedAt))
 }
 
+// until returns the end of the start time-out; 0 unless readiness is awaited. w may be nil.
+func (w *readiness) until() time.Duration {
+	if w == nil {
+		return 0
+	}
+	return w.deadline
+}
+
 // extend extends the start time-out to until, if that is later.
 func (w *readiness) extend(until time.Duration) {
-	if until > w.run.startDeadline {
-		w.run.startDeadline = until
+	if until > w.deadline {
+		w.deadline = until
 		w.due.Reset(until - w.in.Env.Loop.Now())
 	}
 }
@@ -192,8 +211,8 @@ func (w *readiness) onTimeout() {
 		case w.checkQueued || w.probe != nil && w.probe.Waits():
 			w.extend(w.in.Env.Loop.Now() + w.run.program.StartTimeout)
 			w.in.Save()
-		case w.run.startDeadline > w.in.Env.Loop.Now(): // a reload has extended it
-			w.due.Reset(w.run.startDeadline - w.in.Env.Loop.Now())
+		case w.deadline > w.in.Env.Loop.Now(): // a reload has extended it
+			w.due.Reset(w.deadline - w.in.Env.Loop.Now())
 		default:
 			w.fail()
 		}

@@ -43,12 +43,14 @@ func (r *run) stage() string {
 		return r.teardown.stage()
 	case r.hook != nil:
 		return r.hook.stage()
-	case r.stop.overdue():
-		return "still alive after stop_timeout; " + sparedText
 	case r.spawn.delayedBegin != nil:
 		return "waits for an earlier start, which hangs in " + in.hangsIn
 	case r.spawn.pending != nil:
 		return r.spawn.pending.Stage()
+	case r.stop.stage() != "":
+		return r.stop.stage()
+	case r.beside.stage() != "":
+		return r.beside.stage()
 	case r.readiness != nil:
 		return "not ready yet: " + r.readiness.stage()
 	case r.ownStopTimer != nil && in.Machine.State() == fsm.Running:

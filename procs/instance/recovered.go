@@ -212,6 +212,13 @@ func (a *Recovered) resumeStop(r *run) {
 	switch in.Machine.State() {
 	case fsm.Stopping:
 		r.stop.arm(r.stop.deadline - in.Env.Loop.Now())
+		switch {
+		case r.stop.commandState() != snapshot.StopCommandRuns:
+		case len(r.program.StopCommand) > 0:
+			r.stop.runCommand() // again: it was ended
+		default: // the definition has it no longer
+			r.stop.commandOver()
+		}
 		if in.IsLogger() && r.isLast() {
 			in.Output.endInput()
 		}
@@ -226,12 +233,20 @@ func (a *Recovered) resumeStop(r *run) {
 // resumeReadiness continues the wait of a recovered run for its readiness, with the rest of its
 // time, or the monitoring of a ready one.
 func (a *Recovered) resumeReadiness(r *run) {
+	v := a.Saved.Run
 	switch a.In.Machine.State() {
 	case fsm.Starting:
+		if v.Beside != nil && v.Beside.PostStart > 0 {
+			r.beside.beginPostStart(v.Beside.PostStart - 1)
+			return
+		}
 		r.awaitReady(a.Saved.Run.StartDeadline)
 		r.readiness.allowOneCheck()
 	case fsm.Running:
 		r.startMonitoring()
+	}
+	if v.Beside != nil && v.Beside.Reload != nil {
+		r.beside.resumeReload(v.Beside.Reload)
 	}
 }
 
@@ -318,7 +333,7 @@ func (a *Recovered) resumeTeardown(r *run) {
 	v := a.Saved.Run
 	switch {
 	case v.Hook == nil:
-		r.killLeftovers(r.teardownDeadline)
+		r.killLeftovers(r.stop.teardownDeadline)
 	case v.Hook.Process == nil && a.Saved.Start == nil:
 		r.postStop().from(v.Hook.At).next()
 	default:

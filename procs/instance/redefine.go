@@ -67,14 +67,14 @@ func (r *run) change(program *config.Program) {
 		shift(r.spawn.timer, start)
 	}
 	if w := r.readiness; w != nil {
-		r.startDeadline += start
+		w.deadline += start
 		shift(w.due, start)
 	}
 	shift(r.reloadTimer, start)
 	shift(r.ownStopTimer, stop)
 	switch {
 	case ready && r.readiness != nil:
-		r.awaitReady(r.startDeadline)
+		r.awaitReady(r.readiness.deadline)
 	case health && in.Machine.State() == fsm.Running:
 		r.startMonitoring()
 	}
@@ -82,15 +82,15 @@ func (r *run) change(program *config.Program) {
 		r.stop.deadline += stop
 		shift(r.stop.timer, stop)
 	}
-	if r.stop.timer != nil && !r.stop.timer.Active() && in.Machine.State() == fsm.Stopping && !r.spared() {
+	if r.stop.timer != nil && !r.stop.timer.Active() && in.Machine.State() == fsm.Stopping && !r.stop.spared() {
 		r.stop.arm(0) // it was spared
 	}
 	if t := r.teardown; t != nil {
 		switch {
 		case t.due.Active():
-			r.teardownDeadline += stop
+			r.stop.teardownDeadline += stop
 			shift(t.due, stop)
-		case t.overdue && !r.spared():
+		case t.overdue && !r.stop.spared():
 			r.scope.Post(t.kill)
 		}
 	}

@@ -29,16 +29,14 @@ type run struct {
 	main  mainProcess
 	stop  stopping // of the main process
 
-	readyAt       time.Duration    // 0 before it is ready
-	readiness     *readiness       // nil unless readiness is awaited
-	startDeadline time.Duration    // end of the start time-out; 0 unless readiness is awaited
-	monitor       *monitor         // nil unless the run is ready and monitored
-	savedHealth   *snapshot.Health // health that the predecessor saved; else nil
-	*notifyState                   // never nil
+	readyAt      time.Duration    // 0 before it is ready
+	readiness    *readiness       // nil unless readiness is awaited
+	monitor      *monitor         // nil unless the run is ready and monitored
+	savedHealth  *snapshot.Health // health that the predecessor saved; else nil
+	*notifyState                  // never nil
 
 	teardown *teardown // nil while the main process lives
-	// When leftover processes get SIGKILL; 0 while the main process lives
-	teardownDeadline time.Duration
+	beside   *beside   // commands beside the main process; nil before the first
 }
 
 // newRun returns a run of the instance that has done nothing yet.
@@ -67,9 +65,9 @@ func (r *run) hasLeftovers() bool {
 func (r *run) snapshot() *snapshot.Run {
 	v := &snapshot.Run{
 		ID: r.invocationID, HadProcess: r.hadProcess, StartedAt: r.main.startedAt, ReadyAt: r.readyAt,
-		StartDeadline: r.startDeadline, StopLimit: r.stop.limit, Health: r.savedHealth,
+		StartDeadline: r.readiness.until(), StopLimit: r.stop.limit, Health: r.savedHealth,
 		Group: int(r.main.group), OOMKills: int(r.main.oomKills), EnvSum: r.spawn.envSum,
-		StopDeadline: r.stop.deadline, TeardownDeadline: r.teardownDeadline,
+		StopDeadline: r.stop.deadline, TeardownDeadline: r.stop.teardownDeadline,
 		Hook: r.hook.snapshot(), PreStarted: r.spawn.preStarted, PostStopped: r.postStopped,
 	}
 	if r.program != r.in.Program {
@@ -78,6 +76,7 @@ func (r *run) snapshot() *snapshot.Run {
 	if r.main.process != nil {
 		v.Main = snapshot.NewProcess(r.main.id, r.main.fdName.String())
 	}
+	v.Beside = r.beside.snapshot()
 	if r.readyAt == 0 {
 		v.PrintsFrom, v.StderrFrom = r.outputStart[logs.Stdout], r.outputStart[logs.Stderr]
 	}
@@ -96,7 +95,10 @@ func restoreRun(in *Instance, number uint64, v *snapshot.Run) *run {
 	r.spawn.envSum, r.spawn.preStarted = v.EnvSum, v.PreStarted
 	r.main.startedAt, r.main.group, r.main.oomKills = v.StartedAt, int32(v.Group), int32(v.OOMKills)
 	r.stop.deadline, r.stop.limit = v.StopDeadline, v.StopLimit
-	r.teardownDeadline, r.postStopped = v.TeardownDeadline, v.PostStopped
+	r.stop.teardownDeadline, r.postStopped = v.TeardownDeadline, v.PostStopped
+	if v.Beside != nil {
+		r.ownBeside().stopState = v.Beside.StopCommand
+	}
 	if v.Definition != nil {
 		r.program = v.Definition
 	}
@@ -117,6 +119,14 @@ func (in *Instance) EnvSum() uint64 {
 		return 0
 	}
 	return in.run.spawn.envSum
+}
+
+// ownBeside returns the run's commands beside the main process, and allocates it if necessary.
+func (r *run) ownBeside() *beside {
+	if r.beside == nil {
+		r.beside = &beside{run: r}
+	}
+	return r.beside
 }
 
 // ownNotifyState returns the run's own notifyState, for writing, and allocates it if necessary.

@@ -47,6 +47,7 @@ func restoreCopy(env *Env, v *snapshot.Instance) *snapshot.Instance {
 	r.main.scope.Open(&r.scope)
 	r.restoreNotify(v.Run, v.Run.Notify, v.Run.Ready)
 	r.restoreAnnouncements(v.Run)
+	r.beside.resumeReload(v.Run.Beside.Reload)
 	r.spawn.preStart().restore(v.Run.Hook)
 	return in.Snapshot()
 }
@@ -56,6 +57,8 @@ func filledInstance(web *config.Program) *snapshot.Instance {
 	v := &snapshot.Instance{}
 	snapshottest.Fill(v)
 	v.Definition, v.Run.Definition, v.Run.Hook.At = web, testProgram(), 1
+	v.Run.Beside.Reload.Stage, v.Run.Beside.Reload.Confirmed = snapshot.ReloadConfirm, false
+	v.Run.Beside.PostStart = 0 // a hook is begun by a whole recovery
 	v.State, v.Outcome = fsm.Running.Name(), fsm.RunEndedRetry.OutcomeName()
 	target := fsm.Target{Up: true, By: fsm.Actor{Kind: fsm.ActorOperator, For: "db"}}.Snapshot()
 	v.Desired, v.DesiredBeforeShutdown, v.ReplacementTarget = target, &target, &target

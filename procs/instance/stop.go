@@ -12,6 +12,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/snapshot"
 )
 
 // A stopping is the stop of a main process: its signals and time-outs.
@@ -21,6 +22,8 @@ type stopping struct {
 	limit     time.Duration // latest deadline that the program can request
 	timer     *loop.Timer   // StopTimeout; nil before a stop
 	killTimer *loop.Timer   // KillTimeout; nil before SIGKILL
+	// When leftover processes get SIGKILL; 0 while the main process lives
+	teardownDeadline time.Duration
 }
 
 // maxExtension bounds the duration of a stop that the program extends, in stop time-outs.
@@ -32,9 +35,90 @@ func (r *run) isLast() bool {
 	return in.Membership.Leaves() || in.Env.Owner.Phase().Ending
 }
 
-// begin sends the program the stop signal. A logger that does not start again gets the end of
-// its input instead.
+// begin runs stop_command, or sends the stop signal if there is none. A program that was never
+// ready, and a stop without time, get the signal at once.
 func (s *stopping) begin() {
+	r := s.run
+	p := r.program
+	if len(p.StopCommand) == 0 || r.readyAt == 0 || p.StopTimeout == 0 || r.in.Env.Owner.Phase().Hurry {
+		s.signal()
+		return
+	}
+	s.runCommand()
+}
+
+// runCommand runs stop_command. It and its effect have the stop time-out. If it fails, the stop
+// signal follows at once.
+func (s *stopping) runCommand() {
+	r := s.run
+	in := r.in
+	b := r.ownBeside()
+	b.stopState = snapshot.StopCommandRuns
+	b.stopCommand = newCommand(r, "stop_command", r.program.StopCommand, "stop_timeout", r.program.StopTimeout)
+	b.stopCommand.done = func(err error, _ []string) {
+		b.stopCommand, b.stopState = nil, snapshot.StopCommandEnded
+		if err != nil {
+			in.Env.Log.Warn("stop_command failed", "instance", in.Name, "error", err)
+		}
+		if err != nil && in.Machine.State() == fsm.Stopping {
+			s.commandOver()
+			return
+		}
+		in.Save()
+		in.Env.Owner.Changed()
+	}
+	b.stopCommand.start(false)
+}
+
+// commandOver sends the stop signal to a program that outlives its stop_command. It has the stop
+// time-out again.
+func (s *stopping) commandOver() {
+	s.dropCommand()
+	s.limit = 0
+	s.signal()
+	s.timer.Stop()
+	s.arm(s.run.program.StopTimeout)
+	s.run.in.Save()
+	s.run.in.Env.Owner.Changed()
+}
+
+// dropCommand ends stop_command and what waits for it.
+func (s *stopping) dropCommand() {
+	b := s.run.beside
+	if b == nil {
+		return
+	}
+	if b.stopCommand != nil {
+		b.stopCommand.drop()
+	}
+	b.stopCommand, b.stopState = nil, ""
+}
+
+// commandState returns what stop_command does; empty without one, and once the stop signal is sent.
+func (s *stopping) commandState() snapshot.StopCommand {
+	if b := s.run.beside; b != nil {
+		return b.stopState
+	}
+	return ""
+}
+
+// stage returns what the stop does, if that is more than the state says; else "".
+func (s *stopping) stage() string {
+	switch {
+	case s.run.in.Machine.State() != fsm.Stopping:
+	case s.commandState() == snapshot.StopCommandRuns:
+		return s.run.beside.stopCommand.stage()
+	case s.commandState() != "":
+		return "stop_command has ended; the stop signal follows if the program does not end in time"
+	case s.overdue():
+		return "still alive after stop_timeout; " + sparedText
+	}
+	return ""
+}
+
+// signal sends the program the stop signal. A logger that does not start again gets the end of
+// its input instead.
+func (s *stopping) signal() {
 	r := s.run
 	in := r.in
 	if in.IsLogger() && r.isLast() {
@@ -86,17 +170,21 @@ func (s *stopping) arm(timeout time.Duration) {
 func (s *stopping) timedOut() {
 	r := s.run
 	in := r.in
-	if r.spared() {
-		r.recordSpared()
+	switch {
+	case s.commandState() != "" && !in.Env.Owner.Phase().Hurry:
+		s.commandOver()
+		return
+	case r.stop.spared():
+		r.stop.recordSpared()
 		return
 	}
-	in.Apply(in.Machine.StopTimedOut(config.SignalName(r.killSignal())))
+	s.dropCommand()
+	in.Apply(in.Machine.StopTimedOut(config.SignalName(r.stop.killSignal())))
 }
 
 // overdue reports whether the main process has outlived the stop time-out and is not killed.
 func (s *stopping) overdue() bool {
-	return s.run.spared() && s.timer != nil && !s.timer.Active() &&
-		s.run.in.Machine.State() == fsm.Stopping
+	return s.spared() && s.timer != nil && !s.timer.Active()
 }
 
 // kill sends the kill signal to the processes that kill_mode names.
@@ -104,7 +192,7 @@ func (s *stopping) kill() {
 	r := s.run
 	in := r.in
 	s.timer.Stop() // a hurried stop does not wait for it
-	sig := r.killSignal()
+	sig := r.stop.killSignal()
 	in.Env.Log.Warn("stop_timeout is over, killing", "instance", in.Name, "pid", r.main.process.Pid(),
 		"signal", config.SignalName(sig), "stop_timeout", r.program.StopTimeout)
 	if r.program.KillMode == config.KillProcess {
@@ -121,20 +209,21 @@ func (s *stopping) kill() {
 }
 
 // killSignal returns the signal for what has not ended in time. A hurried shutdown always kills.
-func (r *run) killSignal() syscall.Signal {
-	if r.in.Env.Owner.Phase().Hurry {
+func (s *stopping) killSignal() syscall.Signal {
+	if s.run.in.Env.Owner.Phase().Hurry {
 		return unix.SIGKILL
 	}
-	return cmp.Or(r.program.KillSignal, unix.SIGKILL)
+	return cmp.Or(s.run.program.KillSignal, unix.SIGKILL)
 }
 
 // spared reports whether what has not ended in time gets no signal.
-func (r *run) spared() bool {
-	return r.program.NoFinalKill && !r.in.Env.Owner.Phase().Hurry
+func (s *stopping) spared() bool {
+	return s.run.program.NoFinalKill && !s.run.in.Env.Owner.Phase().Hurry
 }
 
 // recordSpared records that processes of the run have outlived the stop time-out.
-func (r *run) recordSpared() {
+func (s *stopping) recordSpared() {
+	r := s.run
 	in := r.in
 	in.Env.Log.Warn("stop_timeout is over, and final_kill is false: not killed",
 		"instance", in.Name, "stop_timeout", r.program.StopTimeout)
@@ -158,7 +247,7 @@ func (r *run) killTree(sig syscall.Signal) {
 	in.Tree.Look(func(found []host.Member) {
 		for _, m := range found {
 			if m.Process.Pid() != main && m.Group != main {
-				in.logUnsent(m.Process.Pid(), sig, m.Process.Signal(sig))
+				logUnsent(in, m.Process.Pid(), sig, m.Process.Signal(sig))
 			}
 			m.Process.Close()
 		}

@@ -83,7 +83,7 @@ func (r *run) postStop() *hookRun {
 // leftoversKilled, not before it has returned.
 func (r *run) killLeftovers(deadline time.Duration) {
 	in := r.in
-	r.teardownDeadline = deadline
+	r.stop.teardownDeadline = deadline
 	in.Save()
 	timeout := max(deadline-in.Env.Loop.Now(), 0)
 	if r.program.KillMode == config.KillProcess {
@@ -94,8 +94,8 @@ func (r *run) killLeftovers(deadline time.Duration) {
 	r.teardown = t
 	t.round = t.scope.Child()
 	switch now := timeout == 0 || in.Env.Owner.Phase().Hurry || r.program.KillMode == config.KillMixed; {
-	case now && !r.spared():
-		t.killing = r.killSignal()
+	case now && !r.stop.spared():
+		t.killing = r.stop.killSignal()
 		t.scope.After(host.KillPause, t.onKillTimeout)
 	default:
 		t.due = t.scope.After(timeout, t.timedOut)
@@ -195,22 +195,22 @@ func (t *teardown) send(m host.Member, sig syscall.Signal) {
 
 // timedOut handles the end of the stop time-out.
 func (t *teardown) timedOut() {
-	if !t.run.spared() {
+	if !t.run.stop.spared() {
 		t.kill()
 		return
 	}
 	t.overdue = true
 	if len(t.living) > 0 {
-		t.run.recordSpared()
+		t.run.stop.recordSpared()
 	}
 }
 
 // kill begins to kill: the stop time-out is over, or the stop is hurried.
 func (t *teardown) kill() {
-	if t.killing == t.run.killSignal() {
+	if t.killing == t.run.stop.killSignal() {
 		return
 	}
-	t.killing = t.run.killSignal()
+	t.killing = t.run.stop.killSignal()
 	if t.killing == unix.SIGKILL && t.run.program.KillMode.KillsTree() {
 		t.run.killTree(t.killing) // including processes that superd can't see
 	}

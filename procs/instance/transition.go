@@ -39,7 +39,7 @@ func (in *Instance) perform(effect fsm.Effect) {
 			in.run.stop.armKill()
 			return
 		}
-		in.reportUnkillable(in.run.killSignal(), in.run.main.process.Pid())
+		in.reportUnkillable(in.run.stop.killSignal(), in.run.main.process.Pid())
 	case fsm.EndRun:
 		in.run.end()
 	case fsm.ArmRestart:
@@ -61,6 +61,8 @@ func (in *Instance) Hurry() {
 		r.stop.timedOut()
 	case in.Machine.State() == fsm.Killing && r.program.KillSignal != 0:
 		r.stop.kill()
+	case r != nil && r.stop.commandState() != "": // the main process has ended
+		r.stop.dropCommand()
 	case r != nil && r.teardown != nil:
 		r.teardown.kill()
 	case r != nil && r.hook != nil:
@@ -96,6 +98,7 @@ func (in *Instance) CompleteTransition(from, to fsm.State) {
 		if r.monitor != nil && to != fsm.Running {
 			r.monitor.end()
 		}
+		r.beside.leave(to)
 	}
 	in.UpdateSchedule()
 	in.Schedule.recordSkipped()

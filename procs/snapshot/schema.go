@@ -167,7 +167,43 @@ type Run struct {
 	Hook             *Hook         `json:"hook,omitempty"` // current hook
 	PreStarted       bool          `json:"pre_started,omitempty"`
 	PostStopped      bool          `json:"post_stopped,omitempty"`
+	Beside           *Beside       `json:"beside,omitempty"`
 }
+
+// A Beside is the snapshot of what runs beside the main process of a run.
+type Beside struct {
+	Reload *Reload `json:"reload,omitempty"`
+	// stop_command was begun, and the stop signal is not sent
+	StopCommand StopCommand `json:"stop_command,omitempty"`
+	PostStart   int         `json:"post_start,omitempty"` // number of the current hook, from 1
+}
+
+// A Reload is the snapshot of a reload that the operator requested.
+type Reload struct {
+	Stage     ReloadStage   `json:"stage"`
+	SignalAt  time.Duration `json:"signal_at,omitempty"`
+	Confirmed bool          `json:"confirmed,omitempty"` // RELOADING=1 came since then
+	Due       time.Duration `json:"due,omitempty"`       // of that
+}
+
+// A ReloadStage is what a reload does.
+type ReloadStage string
+
+// The stages of a reload.
+const (
+	ReloadCheck   ReloadStage = "check"   // check_command; nothing has happened
+	ReloadCommand ReloadStage = "command" // reload_command
+	ReloadConfirm ReloadStage = "confirm" // reload_signal is sent; the program confirms
+)
+
+// A StopCommand is what a stop_command does.
+type StopCommand string
+
+// The values of a StopCommand.
+const (
+	StopCommandRuns  StopCommand = "runs"
+	StopCommandEnded StopCommand = "ended" // the program may still end by it
+)
 
 // A Health is the snapshot of the health checks of a run.
 type Health struct {

@@ -39,7 +39,7 @@ var allowed = map[string]string{
 	"procs/instance": `config internal/words logs logs/frame logs/segment logs/sink loop pidfd
 		procs/deps procs/eventlog procs/execprobe procs/fsm procs/host procs/notify procs/probe
 		procs/schedule procs/snapshot`,
-	"procs/execprobe":     "config loop pidfd procs/host procs/probe",
+	"procs/execprobe":     "loop pidfd procs/host procs/probe",
 	"procs/handover":      "loop procs/eventlog procs/host",
 	"procs/fsm":           "config internal/words",
 	"procs/host":          "config logs loop pidfd procs/notify procs/probe",

@@ -285,6 +285,20 @@ func (k *Kernel) CloseFD(fd int) {
 // Nowhere implements [host.Host].
 func (k *Kernel) Nowhere() (int, error) { return -1, nil }
 
+// Capture implements [host.Host]: each command writes the same line.
+func (k *Kernel) Capture(*loop.Scope) (host.Capture, error) { return capture{}, nil }
+
+type capture struct{}
+
+// Writer implements [host.Capture].
+func (capture) Writer() (int, error) { return -1, nil }
+
+// Tail implements [host.Capture].
+func (capture) Tail() (string, bool) { return CommandOutput + "\n", false }
+
+// CommandOutput is what commands write whose output is captured.
+const CommandOutput = "line 3: unknown key"
+
 // Open implements [host.Host].
 func (k *Kernel) Open(tree host.Tree, pid int) (host.Process, pidfd.Identity, error) {
 	p := k.Process(pid)

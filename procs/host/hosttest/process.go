@@ -62,10 +62,14 @@ const (
 	RoleOrphan    // an unknown child of superd
 	RoleProbe     // of an exec check
 	RoleSuccessor // of a main process that hands over to it
+	RoleBeside    // of another command beside a main process
 )
 
 // Spawned reports whether superd spawned the process.
-func (r Role) Spawned() bool { return r <= RolePostStop || r == RoleProbe }
+func (r Role) Spawned() bool { return r <= RolePostStop || r.OwnTree() }
+
+// OwnTree reports whether its processes are in the tree of the exec checks.
+func (r Role) OwnTree() bool { return r == RoleProbe || r == RoleBeside }
 
 // A Handle is a pidfd: the process as superd sees it.
 type Handle struct {
@@ -79,7 +83,7 @@ type Handle struct {
 // NewProcess creates a process with the lowest free pid.
 func (k *Kernel) NewProcess(instance, run string, role Role) *Process {
 	pid := k.freePid()
-	if role.Spawned() && role != RoleProbe {
+	if role.Spawned() && !role.OwnTree() {
 		for other := range k.Processes() {
 			twice := role == RoleMain && other.Role == RoleMain
 			if twice && !other.Zombie && conflict(other.Instance, instance) {
@@ -113,7 +117,7 @@ func (k *Kernel) NewProcess(instance, run string, role Role) *Process {
 			}
 			p.scope.After(k.upTo(50*time.Millisecond), func() { p.End(exit) })
 		}
-	case RolePreStart, RolePostStop:
+	case RolePreStart, RolePostStop, RoleBeside:
 		if !k.chance(k.Mix.HookHangs) {
 			exit := pidfd.Exit{Known: true}
 			if k.chance(k.Mix.HookFails) {

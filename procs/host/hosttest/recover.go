@@ -47,11 +47,11 @@ func (k *Kernel) Search(lookup []*host.LookupRequest, known map[string]bool, _ f
 			continue
 		}
 		for _, w := range lookup {
-			if p.Run == w.Run && p.Role.Spawned() && p.Role != RoleProbe && p.start > w.After {
+			if p.Run == w.Run && p.Role.Spawned() && !p.Role.OwnTree() && p.start > w.After {
 				w.Found = p.id()
 			}
 		}
-		if p.Role == RoleProbe || known[p.Run] || !k.ReportsLeftovers || slices.ContainsFunc(lookup, func(w *host.LookupRequest) bool { return w.Run == p.Run }) {
+		if p.Role.OwnTree() || known[p.Run] || !k.ReportsLeftovers || slices.ContainsFunc(lookup, func(w *host.LookupRequest) bool { return w.Run == p.Run }) {
 			continue
 		}
 		leftover := host.Leftover{Pid: p.Pid, Command: "sim", Instance: p.Instance, Run: p.Run, Leads: p.Role.Spawned()}

@@ -1,11 +1,13 @@
 package hosttest
 
 import (
+	"slices"
 	"syscall"
 	"time"
 
 	"superd/config"
 	"superd/loop"
+	"superd/pidfd"
 	"superd/procs/host"
 )
 
@@ -97,7 +99,7 @@ func (k *Kernel) Spawn(spec *host.SpawnSpec, done func(host.Child, error)) host.
 		if fault != nil {
 			k.logf("spawn of %s fails: %v", spec.Name, fault)
 			k.session.Post(func() {
-				if role != RolePostStop && role != RoleProbe && fault.Fault == host.FaultResource {
+				if role != RolePostStop && !role.OwnTree() && fault.Fault == host.FaultResource {
 					k.shortages[run] = true
 				}
 				done(host.Child{NotifyFD: -1, ReadyFD: -1}, fault)
@@ -139,6 +141,8 @@ func RoleOf(p *config.Program) Role {
 		return RolePostStop
 	case ProbeCommand:
 		return RoleProbe
+	case BesideCommand:
+		return RoleBeside
 	}
 	return RoleMain
 }
@@ -192,6 +196,9 @@ func (k *Kernel) fork(s *PendingSpawn, spec *host.SpawnSpec, run string, role Ro
 
 // execute starts the activity of the program.
 func (p *Process) execute(spec *host.SpawnSpec) {
+	if p.Role == RoleBeside && slices.Contains(spec.Program.Command, StopArgument) {
+		p.k.stopMain(p.Run)
+	}
 	if p.Role != RoleMain {
 		return
 	}
@@ -200,6 +207,13 @@ func (p *Process) execute(spec *host.SpawnSpec) {
 	p.notifies = spec.NotifySocket != ""
 	p.becomeReady()
 	p.scheduleHandover()
+}
+
+// stopMain ends the main process of a run, unless it ignores stops.
+func (k *Kernel) stopMain(run string) {
+	if main := k.mains[run]; main != nil && !main.IgnoresStop {
+		main.scope.After(k.upTo(time.Second), func() { main.End(pidfd.Exit{Known: true}) })
+	}
 }
 
 // executed does what a worker does when the child runs the program.
@@ -247,4 +261,7 @@ const (
 	PreStartCommand = "/hook"  // of a pre_start hook
 	PostStopCommand = "/after" // of a post_stop hook
 	ProbeCommand    = "/probe" // of an exec check
+	// Of a command beside a main process, such as reload_command. With StopArgument it stops that
+	BesideCommand = "/beside"
+	StopArgument  = "stop"
 )

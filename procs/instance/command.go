@@ -1,0 +1,122 @@
+package instance
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"superd/internal/words"
+	"superd/loop"
+	"superd/procs/eventlog"
+	"superd/procs/host"
+)
+
+// A command runs one command beside the main process: for a reload, a stop, or after the start. It
+// has the process tree of the exec checks, so it ends with all its processes, and a successor ends
+// what is left of it. Until its end, the run is not over.
+type command struct {
+	run     *run
+	key     string // of the configuration: check_command
+	words   []string
+	limit   string // key of its time-out
+	timeout time.Duration
+	done    func(err error, output []string)
+
+	scope   *loop.Scope
+	capture host.Capture // nil: it writes to the log of the program
+	timer   *loop.Timer  // from its start on; nil before
+	stop    func() (begun bool)
+	over    bool // its result is known, or does not matter
+}
+
+// start starts the command when the journal says so. captured reports whether its last lines go to
+// done instead of the log of the program. done is called once, on the loop, not before start has
+// returned, unless the command is dropped.
+func (c *command) start(captured bool) {
+	in := c.run.in
+	c.run.ownBeside().commands++
+	c.scope = in.Scope.Child()
+	if captured {
+		capture, err := in.Env.Host.Capture(c.scope)
+		if err != nil {
+			c.scope.Post(func() { c.end(fmt.Errorf("capture its output: %w", err)) })
+			return
+		}
+		c.capture = capture
+	}
+	in.Save()
+	in.Env.Records.AfterSaving(func(error) {
+		if !c.over && !in.Closed() {
+			c.stop = in.execChecks("").Check(c.spec, c.end)
+		}
+	})
+}
+
+// spec returns the specification of its process. The time in the queue does not count.
+func (c *command) spec() *host.SpawnSpec {
+	r := c.run
+	c.timer = c.scope.After(c.timeout, func() {
+		stop := c.stop // a worker that hangs returns late
+		c.end(fmt.Errorf("still running after %s %s", c.limit, words.Duration(c.timeout)))
+		stop()
+	})
+	var output func(uint32) (int, error)
+	if c.capture != nil {
+		output = func(uint32) (int, error) { return c.capture.Writer() }
+	}
+	spec := r.commandSpec(c.words, output)
+	if p := r.main.process; p != nil {
+		spec.Own.Set("MAINPID", strconv.Itoa(p.Pid()))
+	}
+	return spec
+}
+
+// drop ends the command. done is not called.
+func (c *command) drop() {
+	if c.over {
+		return
+	}
+	c.finish()
+	c.scope.Close()
+	if c.stop != nil {
+		c.stop()
+	}
+}
+
+// finish records that the command is over.
+func (c *command) finish() {
+	c.over = true
+	b := c.run.beside
+	b.commands--
+	b.commandAt = c.run.in.Env.Loop.Now()
+}
+
+// end handles its result.
+func (c *command) end(err error) {
+	if c.over {
+		return
+	}
+	c.finish()
+	var output []string
+	if c.capture != nil {
+		text, cut := c.capture.Tail()
+		output = eventlog.LastLines(text, cut, outputLines)
+	}
+	c.scope.Close()
+	if err != nil {
+		err = fmt.Errorf("%s: %s", c.name(), err)
+	}
+	c.done(err, output)
+}
+
+// name returns the key and the command.
+func (c *command) name() string { return c.key + " " + strings.Join(c.words, " ") }
+
+// stage returns what the command does.
+func (c *command) stage() string {
+	if c.timer == nil {
+		return c.name() + ": waits for a check"
+	}
+	return "running " + c.name()
+}

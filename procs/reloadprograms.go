@@ -1,0 +1,81 @@
+package procs
+
+import (
+	"slices"
+
+	"superd/procs/eventlog"
+	"superd/procs/fsm"
+	"superd/procs/instance"
+)
+
+// ReloadPrograms makes the instances that names select read their configuration again. done runs
+// once, on the loop, after ReloadPrograms has returned, when all have done so or have failed. It
+// does not run after cancel; the reloads go on.
+func (s *Supervisor) ReloadPrograms(names []string, done func([]CommandResult)) (cancel func(), err error) {
+	found, err := s.selector.selection(names)
+	if err != nil {
+		return nil, err
+	}
+	selected, canceled := slices.Clone(found.instances), false
+	outcomes := make([]CommandResult, len(selected))
+	remaining := len(selected) + 1
+	finish := func() {
+		if remaining--; remaining > 0 {
+			return
+		}
+		s.recorder.AfterSaving(func(error) {
+			if !canceled {
+				done(append(outcomes, s.selector.noInstanceResults(found)...))
+			}
+		})
+	}
+	for i, in := range selected {
+		in.Record(eventlog.WithReason(byOperator(eventlog.Event{Kind: eventlog.Command}),
+			fsm.Reason{Kind: fsm.ReasonRequestedReload}))
+		in.Reload(func(o instance.ReloadOutcome) {
+			outcomes[i] = CommandResult{Name: in.Name, OK: o.OK, State: in.Machine.State(), Message: o.Message, Output: o.Output}
+			finish()
+		})
+	}
+	s.Scope.Post(finish)
+	return func() { canceled = true }, nil
+}
+
+// restart is Command for restarts. Before, it checks the configuration of the programs that have a
+// check_command and run: those with a mistake are not restarted.
+func (s *Supervisor) restart(names []string, wait bool, done func([]CommandResult)) (cancel func(), err error) {
+	found, err := s.selector.selection(names)
+	if err != nil {
+		return nil, err
+	}
+	refused := map[*instance.Instance]instance.ReloadOutcome{}
+	canceled, remaining := false, 1
+	proceed := func() {
+		if remaining--; remaining > 0 {
+			return
+		}
+		if cancel, err = s.command(OpRestart, names, wait, refused, done); canceled && err == nil {
+			cancel()
+		}
+	}
+	for _, in := range slices.Clone(found.instances) {
+		if s.refusal(in, OpRestart) != "" {
+			continue
+		}
+		remaining++
+		instance.CheckConfiguration(in, func(o instance.ReloadOutcome) {
+			if !o.OK {
+				refused[in] = o
+			}
+			proceed()
+		})
+	}
+	if proceed(); remaining == 0 {
+		return cancel, err
+	}
+	return func() {
+		if canceled = true; cancel != nil {
+			cancel()
+		}
+	}, nil
+}
