@@ -16,7 +16,7 @@ func removedDirectories(r *run) []string {
 	if !r.program.RemovesDirectories() {
 		return nil
 	}
-	paths, err := r.program.DirectoryPaths(config.RuntimeDirectory, r.in.Env.Paths.Directories, r.variables())
+	paths, err := r.program.DirectoryPaths(config.RuntimeDirectory, r.in.Env.Paths.Directories, runVariables(r))
 	if err != nil { // the run could not begin, or superd's environment has changed since
 		r.in.Env.Log.Warn("runtime directory not removed", "instance", r.in.Name, "error", err)
 	}
@@ -25,7 +25,7 @@ func removedDirectories(r *run) []string {
 
 // claimDirectories counts the run as a user of its runtime directories until it is over. After a
 // reload an ending run may have one in common with a new run of another program.
-func (r *run) claimDirectories() {
+func claimDirectories(r *run) {
 	users := &r.in.Env.directoryUsers
 	for _, path := range removedDirectories(r) {
 		if *users == nil {
@@ -42,7 +42,7 @@ func (r *run) claimDirectories() {
 
 // removeDirectories removes the runtime directories that no other run uses, and then ends the
 // teardown.
-func (r *run) removeDirectories() {
+func removeDirectories(r *run) {
 	in := r.in
 	end := func() { in.Apply(in.Machine.TornDown(in.Conditions(), in.Env.RNG)) }
 	var paths []string

@@ -102,7 +102,7 @@ func restoreRun(in *Instance, number uint64, v *snapshot.Run) *run {
 	if v.Definition != nil {
 		r.program = v.Definition
 	}
-	r.claimDirectories()
+	claimDirectories(r)
 	if v.PrintsFrom != "" || v.StderrFrom != "" {
 		r.ownNotifyState().outputStart = [...]string{v.PrintsFrom, v.StderrFrom}
 	}

@@ -17,7 +17,7 @@ func beginRun(in *Instance) {
 	r := newRun(in, in.Program, in.Env.NewInvocationID())
 	r.config = in.Env.Config.Number()
 	in.run = r
-	r.claimDirectories()
+	claimDirectories(r)
 	in.Output.setOptions() // the previous run may have begun with other options
 	in.Output.Collector.BeginRun(r.invocationID, awaitsLine(r.program))
 	switch {

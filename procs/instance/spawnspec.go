@@ -17,7 +17,7 @@ func (r *run) spawnSpec(program *config.Program, record *startRecord) *host.Spaw
 		Tree:        in.Tree,
 		Program:     program,
 		Environment: in.Env.Environment,
-		Own:         r.variables(),
+		Own:         runVariables(r),
 
 		DirectoryRoots: in.Env.Paths.Directories,
 	}
@@ -44,8 +44,8 @@ func (r *run) spawnSpec(program *config.Program, record *startRecord) *host.Spaw
 	return spec
 }
 
-// variables returns the variables that superd sets for the run.
-func (r *run) variables() config.Variables {
+// runVariables returns the variables that superd sets for the run.
+func runVariables(r *run) config.Variables {
 	own := make(config.Variables, 0, 7)
 	own.Set("SUPERD_INSTANCE", r.in.Name)
 	own.Set("SUPERD_INVOCATION_ID", r.invocationID)

@@ -61,7 +61,7 @@ func (r *run) leftoversKilled() {
 		return
 	}
 	if r.postStopped || len(r.program.PostStop) == 0 || in.Env.Owner.Phase().Hurry {
-		r.removeDirectories()
+		removeDirectories(r)
 		return
 	}
 	r.postStop().next()
