@@ -17,6 +17,14 @@ const (
 	firstSurrogate = 0xd800
 	lowSurrogate   = 0xdc00
 	beyondBMP      = 0x10000 // first character encoded as two surrogates
+
+	// Between these, only the soft hyphen is to be escaped.
+	lastC1     = 0x9f
+	softHyphen = 0xad
+	arabic     = 0x600
+	// Between these, nothing is.
+	lastPunctuation = 0x206f
+	byteOrderMark   = 0xfeff
 )
 
 // Needed reports whether r is a control character (C0, DEL, C1), a line separator or an invisible
@@ -30,6 +38,10 @@ func Needed(r rune) bool {
 	case r <= lastC0, r == del:
 		return true
 	case r < utf8.RuneSelf, r == nonJoiner, r == joiner:
+		return false
+	case r > lastC1 && r < arabic: // most scripts need no search in tables
+		return r == softHyphen
+	case r > lastPunctuation && r < byteOrderMark:
 		return false
 	}
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -27,6 +28,15 @@ func TestJSON(t *testing.T) {
 				t.Errorf("JSON(%q) = %q, want %q", tt.text, got, tt.want)
 			}
 		})
+	}
+}
+
+func TestNeeded(t *testing.T) {
+	for r := range rune(unicode.MaxRune + 1) {
+		want := r != nonJoiner && r != joiner && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+		if got := Needed(r); got != want {
+			t.Errorf("Needed(%U) = %t, want %t", r, got, want)
+		}
 	}
 }
 

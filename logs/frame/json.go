@@ -2,6 +2,7 @@ package frame
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"unicode/utf8"
 
 	"superd/internal/escape"
@@ -44,23 +45,48 @@ func AppendJSON(dst, s []byte) []byte {
 }
 
 // plain returns how many bytes at the start of s stand for themselves in a JSON string. It checks
-// eight at a time: the masks set the top bit of each byte that does not.
-//
-// Source: "Determine if a word has a byte less than n", Bit Twiddling Hacks by Sean Eron Anderson.
+// 32 at a time, but eight first: in much text the next quote is near.
 func plain(s []byte) int {
-	const each, top = 0x0101010101010101, 0x8080808080808080
-	i := 0
-	for ; i+8 <= len(s); i += 8 {
-		w := binary.LittleEndian.Uint64(s[i:])
-		quote, backslash, del := w^each*'"', w^each*'\\', w^each*0x7f
-		if (w|(w-each*' ')|(quote-each)|(backslash-each)|(del-each))&top != 0 {
-			break // one of these eight: a borrow comes only from a byte that is not plain
+	n := len(s)
+	if n < 8 {
+		for i, b := range s {
+			if b < ' ' || b >= 0x7f || b == '"' || b == '\\' {
+				return i
+			}
+		}
+		return n
+	}
+	if m := notPlain(s); m != 0 {
+		return bits.TrailingZeros64(m) / 8
+	}
+	i := 8
+	for ; i+32 <= n; i += 32 {
+		b := s[i : i+32 : i+32]
+		if notPlain(b)|notPlain(b[8:])|notPlain(b[16:])|notPlain(b[24:]) != 0 {
+			break
 		}
 	}
-	for i < len(s) && s[i] >= ' ' && s[i] < 0x7f && s[i] != '"' && s[i] != '\\' {
-		i++
+	for i < n {
+		at := min(i, n-8) // the last eight may have been checked in part
+		if m := notPlain(s[at:]); m != 0 {
+			return at + bits.TrailingZeros64(m)/8
+		}
+		i = at + 8
 	}
-	return i
+	return n
+}
+
+// notPlain sets the top bit of the first byte of s that does not stand for itself in a JSON string,
+// among the first eight; 0 if there is none. Bits of later bytes may be wrong, as a borrow or carry
+// comes from a byte that is not plain.
+//
+// Source: "Determine if a word has a byte less than n", Bit Twiddling Hacks by Sean Eron Anderson.
+func notPlain(s []byte) uint64 {
+	const each, top = 0x0101010101010101, 0x8080808080808080
+	w := binary.LittleEndian.Uint64(s)
+	// The first term finds DEL and what is not ASCII. With ' ' exchanged for '"', and '!' for '#',
+	// controls and the quote are those up to ' '. The last one finds the backslash.
+	return ((w + each) | ((w ^ each*(' '^'"')) - each*(' '+1)) | ((w ^ each*'\\') - each)) & top
 }
 
 // maxEscaped is how many bytes one byte becomes at most in a JSON string.

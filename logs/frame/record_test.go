@@ -82,6 +82,29 @@ func TestRecords(t *testing.T) {
 	}
 }
 
+// A byte that does not stand for itself is found wherever it is, whatever follows it.
+func TestPlain(t *testing.T) {
+	for size := range 80 {
+		s := bytes.Repeat([]byte{'~'}, size)
+		if got := plain(s); got != size {
+			t.Errorf("plain(%q) = %d, want %d", s, got, size)
+		}
+		for at := range s {
+			for b := range 256 {
+				s[at] = byte(b)
+				want := size
+				if b < ' ' || b >= 0x7f || b == '"' || b == '\\' {
+					want = at
+				}
+				if got := plain(s); got != want {
+					t.Fatalf("plain(%q) = %d, want %d", s, got, want)
+				}
+			}
+			s[at] = ' '
+		}
+	}
+}
+
 func TestTextRecords(t *testing.T) {
 	made, _ := records(Text, []byte("one line\n\n\xff\x00\x1b \nhalf"), WritePartial, whole)
 	const at = "2026-11-21T07:20:45.123456Z stdout"
@@ -185,5 +208,22 @@ func equalText(t *testing.T, what, got, want string) {
 	t.Helper()
 	if got != want {
 		t.Fatalf("%s: got %.300q, want %.300q", what, got, want)
+	}
+}
+
+func BenchmarkAppendJSON(b *testing.B) {
+	for _, bm := range []struct{ name, line string }{
+		{"plain", strings.Repeat("x", 99)},
+		{"object", `{"level":"INFO","msg":"request","method":"GET","path":"/api/items/4711","status":200,"s":0.0012}`},
+		{"German", strings.Repeat("Größe überprüft für süße Bären ", 3)},
+		{"Russian", strings.Repeat("Привет мир ", 5)},
+	} {
+		b.Run(bm.name, func(b *testing.B) {
+			line, dst := []byte(bm.line), make([]byte, 0, 1<<10)
+			b.SetBytes(int64(len(line)))
+			for b.Loop() {
+				dst = AppendJSON(dst[:0], line)
+			}
+		})
 	}
 }
