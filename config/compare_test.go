@@ -1,7 +1,9 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"reflect"
 	"slices"
@@ -227,5 +229,97 @@ func TestEnvFileSum(t *testing.T) {
 		if sum(other) == first {
 			t.Errorf("%q has the sum of another file", other)
 		}
+	}
+}
+
+// TestSumOfEnvFiles: the sum is that of the start, and depends on each file and on which optional
+// ones exist.
+func TestSumOfEnvFiles(t *testing.T) {
+	text := map[string]string{
+		"superd.toml": "[program.a]\ncommand='x'\nenv_file=['a.env', '-b.env']\n[program.b]\ncommand='x'\nenv_file=['-a.env']\n",
+	}
+	sums := map[uint64]string{}
+	check := func(name string, ok bool) {
+		t.Helper()
+		c, err := load("superd.toml", memory(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum, got := c.EnvFileSum(c.Program("a"))
+		if got != ok {
+			t.Fatalf("%s: EnvFileSum is known: %v, want %v", name, got, ok)
+		}
+		if _, known := c.EnvFileSum(c.Program("b")); !known {
+			t.Errorf("%s: the sum of an optional file is unknown", name)
+		}
+		if !ok {
+			return
+		}
+		if other, taken := sums[sum]; taken {
+			t.Errorf("%s has the sum of %s", name, other)
+		}
+		sums[sum] = name
+		restored, err := restore(c.Archive(), memory(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, _ := restored.EnvFileSum(restored.Program("a")); again != sum {
+			t.Errorf("%s: restored from its archive, the sum is another", name)
+		}
+		_, started, err := c.Program("a").ReadEnvFiles(func(path string) (map[string]string, error) {
+			text, ok := text[strings.TrimPrefix(path, "/etc/superd/")]
+			if !ok {
+				return nil, fs.ErrNotExist
+			}
+			key, value, _ := strings.Cut(strings.TrimSpace(text), "=")
+			return map[string]string{key: value}, nil
+		})
+		if err != nil || started != sum {
+			t.Errorf("%s: at the start the sum is %d, %v, want %d", name, started, err, sum)
+		}
+	}
+	check("no file", false)
+	text["a.env"] = "A=1\n"
+	check("the needed file", true)
+	text["b.env"] = "A=2\n"
+	check("both", true)
+	text["b.env"] = "B=2\n"
+	check("both, other contents", true)
+	text["b.env"] = "broken\n"
+	check("an optional file with a mistake", false)
+}
+
+// TestReadEnvFiles: a later file overrides an earlier one, and only a missing optional file is
+// passed over.
+func TestReadEnvFiles(t *testing.T) {
+	files := map[string]map[string]string{"/a": {"A": "a", "B": "a"}, "/b": {"B": "b"}}
+	read := func(path string) (map[string]string, error) {
+		switch {
+		case path == "/locked":
+			return nil, fs.ErrPermission
+		case files[path] == nil:
+			return nil, fs.ErrNotExist
+		}
+		return files[path], nil
+	}
+	for _, tt := range []struct {
+		files []EnvFile
+		want  map[string]string
+		err   error
+	}{
+		{nil, nil, nil},
+		{[]EnvFile{{"/a", false}, {"/none", true}, {"/b", true}}, map[string]string{"A": "a", "B": "b"}, nil},
+		{[]EnvFile{{"/b", false}, {"/a", false}}, map[string]string{"A": "a", "B": "a"}, nil},
+		{[]EnvFile{{"/a", false}, {"/none", false}}, nil, fs.ErrNotExist},
+		{[]EnvFile{{"/locked", true}}, nil, fs.ErrPermission},
+	} {
+		p := &Program{Settings: &Settings{EnvFiles: tt.files}}
+		got, sum, err := p.ReadEnvFiles(read)
+		if !errors.Is(err, tt.err) || !maps.Equal(got, tt.want) || (sum != 0) != (len(tt.want) > 0) {
+			t.Errorf("%v: %v, sum %d, %v; want %v, %v", tt.files, got, sum, err, tt.want, tt.err)
+		}
+	}
+	if files["/a"]["B"] != "a" {
+		t.Error("the variables of a file were changed")
 	}
 }

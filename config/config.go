@@ -32,7 +32,7 @@ type Config struct {
 	Warnings Errors     // legal, but probably not intended; sorted by position
 
 	sources *document.Archive // sources that c was made from
-	envSums map[string]uint64 // sums of the readable env files, by path
+	envSums map[string]uint64 // result of [document.Reader.EnvSums]
 }
 
 // A KeyError is one mistake at one position in a file.
@@ -78,7 +78,7 @@ type Program struct {
 type Settings struct {
 	// ${X} not yet expanded; made absolute against the directory of its file
 	Directory          string
-	EnvFile            string // absolute; "" for none
+	EnvFiles           EnvFiles `json:"EnvFile"`
 	InheritEnvironment bool
 
 	User                string // "" for the user of superd
@@ -356,13 +356,6 @@ func (c *Config) Program(name string) *Program {
 		return nil
 	}
 	return c.Programs[i]
-}
-
-// EnvFileSum returns the [document.EnvSum] of the program's env file at the time when c was loaded.
-// ok is false if the program has none, or if it could not be read.
-func (c *Config) EnvFileSum(p *Program) (sum uint64, ok bool) {
-	sum, ok = c.envSums[p.EnvFile]
-	return sum, ok
 }
 
 // Instances returns the names of the program's instances: see [InstanceNames].

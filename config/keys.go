@@ -82,10 +82,10 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) *map[string]string { return &d.Environment },
 			"Environment variables, added to those in `[defaults]`. `${X}` is expanded; a "+
 				"variable that refers to itself means the inherited one."),
-		bind("program", "env_file", filePath, func(d *builder) *string { return &d.EnvFile },
-			"A file of `KEY=VALUE` lines, read at each start; `/dev/null` is an empty one. "+
-				"`environment` takes precedence. "+
-				"See [env_file](#env_file)."),
+		bind("program", "env_file", envFiles, func(d *builder) *EnvFiles { return &d.EnvFiles },
+			"Files of `KEY=VALUE` lines, read at each start. A `-` before a path makes the file "+
+				"optional, a later file overrides an earlier one, and `environment` overrides "+
+				"all. See [env_file](#env_file)."),
 		bind("program", "inherit_environment", boolean,
 			func(d *builder) *bool { return &d.InheritEnvironment },
 			"Whether the program gets superd's own environment, without `NOTIFY_SOCKET`, "+

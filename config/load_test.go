@@ -107,7 +107,7 @@ limits = { nofile = 1, core = 0 }
 		Line:        7,
 		Settings: &Settings{
 			Directory:           "/etc/superd/www",
-			EnvFile:             "/etc/superd/web.env",
+			EnvFiles:            []EnvFile{{Path: "/etc/superd/web.env"}},
 			Groups:              []string{"frontend"},
 			User:                "www-data",
 			SupplementaryGroups: []string{"x"},

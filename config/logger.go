@@ -40,7 +40,7 @@ func (d *builder) logger(name string) *builder {
 	c.Program = builtin().Program
 	c.Name, c.File, c.Line, c.LoggerOf = name, d.File, d.Line, d.Name
 	c.Command, c.Directory, c.StopTimeout = d.Log.Command, d.Directory, d.StopTimeout
-	c.Environment, c.EnvFile, c.InheritEnvironment = d.Environment, d.EnvFile, d.InheritEnvironment
+	c.Environment, c.EnvFiles, c.InheritEnvironment = d.Environment, d.EnvFiles, d.InheritEnvironment
 	c.User, c.SupplementaryGroups, c.Umask = d.User, d.SupplementaryGroups, d.Umask
 	return c
 }

@@ -105,7 +105,7 @@ func (l *loader) checkSearch(d *builder, name string) {
 	if !own && d.InheritEnvironment {
 		search, _ = Inherited(l.environ).Get("PATH")
 	}
-	if search == "" || strings.Contains(search, "$") || d.EnvFile != "" {
+	if search == "" || strings.Contains(search, "$") || len(d.EnvFiles) > 0 {
 		return // not known before the start
 	}
 	for _, directory := range filepath.SplitList(search) {

@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -363,13 +362,9 @@ func (l *loader) numberedLog(path string) *builder {
 func (l *loader) checkVariables() {
 	surroundings := Inherited(l.environ)
 	for _, d := range l.programs {
-		var envFile map[string]string
-		if d.EnvFile != "" {
-			var mistakes Errors
-			envFile, mistakes = l.reader.EnvFile(d.EnvFile)
-			if unreadable := d.reportEnvFile(mistakes); unreadable {
-				continue
-			}
+		envFile, known := d.checkEnvFiles(l.reader)
+		if !known {
+			continue
 		}
 		d.checkReferences(func(name string) bool {
 			_, inherited := surroundings.Get(name)
@@ -379,22 +374,6 @@ func (l *loader) checkVariables() {
 				slices.Contains(runVariables, name) || d.setsDirectory(name)
 		})
 	}
-}
-
-// reportEnvFile reports the malformed lines of an env file. An unreadable file only causes a
-// warning, since it may exist when the program starts.
-func (d *builder) reportEnvFile(mistakes Errors) (unreadable bool) {
-	v := d.mistakeAt("env_file")
-	for _, e := range mistakes {
-		if e.Line == 0 {
-			v.warn("read %s: %w", document.Quote(d.EnvFile), errors.Unwrap(e.Err))
-			return true
-		}
-		named := *e
-		named.Key = document.Dotted(v.Key)
-		v.add(&named)
-	}
-	return false
 }
 
 // checkReferences checks each ${X} of a program. below reports whether a variable is set outside

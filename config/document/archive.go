@@ -34,7 +34,17 @@ type archivedFile struct {
 	Path  rawString `json:"path"`
 	Text  rawString `json:"text,omitempty"`
 	Error rawString `json:"error,omitempty"`
+	// The error is that the file does not exist
+	Missing bool `json:"missing,omitempty"`
 }
+
+// missingFile is the error, as archived, of reading a file that does not exist.
+type missingFile rawString
+
+func (e missingFile) Error() string { return string(e) }
+
+// Is makes the error an [fs.ErrNotExist].
+func (e missingFile) Is(target error) bool { return target == fs.ErrNotExist }
 
 // An archivedMatch holds the files that an include pattern matched.
 type archivedMatch struct {
@@ -100,6 +110,7 @@ func (a *Archive) recorder(read reading) reading {
 		f := archivedFile{Path: rawString(path), Text: rawString(data)}
 		if err != nil {
 			f.Text, f.Error = "", rawString(err.Error())
+			f.Missing = errors.Is(err, fs.ErrNotExist)
 		}
 		a.Texts = append(a.Texts, f)
 		return data, err
@@ -117,6 +128,8 @@ func (a *Archive) Files() Files {
 		switch {
 		case !ok:
 			return "", fs.ErrNotExist
+		case f.Missing:
+			return "", missingFile(f.Error)
 		case f.Error != "":
 			return "", errors.New(string(f.Error))
 		}

@@ -60,6 +60,25 @@ func EnvSum(vars map[string]string) uint64 {
 	return max(sum.Sum64(), 1)
 }
 
+// MissingSum stands for the [EnvSum] of a file that does not exist.
+const MissingSum = 0
+
+// CombinedSum returns a checksum of several env files from their sums, in their order: that of the
+// file itself if there is one. It is 0 without files.
+func CombinedSum(sums []uint64) uint64 {
+	switch {
+	case len(sums) == 0:
+		return 0
+	case len(sums) == 1 && sums[0] != MissingSum:
+		return sums[0]
+	}
+	sum := fnv.New64a()
+	for _, one := range sums {
+		fmt.Fprintf(sum, "%x\n", one)
+	}
+	return max(sum.Sum64(), 1)
+}
+
 func parseEnvFile(path, text string) (map[string]string, Errors) {
 	vars := map[string]string{}
 	var errs Errors

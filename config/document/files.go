@@ -156,12 +156,16 @@ func (r *Reader) EnvFile(path string) (map[string]string, Errors) {
 	return file.vars, file.mistakes
 }
 
-// EnvSums returns the [EnvSum] of each env file that had no mistake, by path.
+// EnvSums returns the [EnvSum] of each env file that had no mistake, by path, and [MissingSum] for
+// those that do not exist.
 func (r *Reader) EnvSums() map[string]uint64 {
 	sums := map[string]uint64{}
 	for path, file := range r.envFiles {
-		if len(file.mistakes) == 0 {
+		switch {
+		case len(file.mistakes) == 0:
 			sums[path] = EnvSum(file.vars)
+		case errors.Is(file.mistakes, fs.ErrNotExist):
+			sums[path] = MissingSum
 		}
 	}
 	return sums

@@ -78,14 +78,12 @@ func prepare(a *attempt, spec *host.SpawnSpec, child *host.Child) (*prepared, er
 	if err := makeDirectories(a, spec, owner); err != nil {
 		return nil, err
 	}
-	var envFile map[string]string
-	var envSum uint64
-	if program.EnvFile != "" {
-		a.enter("read env_file", program.EnvFile)
-		if envFile, err = document.ReadEnvFile(program.EnvFile); err != nil {
-			return nil, &host.SpawnError{Stage: "read env_file", Err: err, Fault: host.FaultOf(err)}
-		}
-		envSum = document.EnvSum(envFile)
+	envFile, envSum, err := program.ReadEnvFiles(func(path string) (map[string]string, error) {
+		a.enter("read env_file", path)
+		return document.ReadEnvFile(path)
+	})
+	if err != nil {
+		return nil, &host.SpawnError{Stage: "read env_file", Err: err, Fault: host.FaultOf(err)}
 	}
 	argv, env, dir, err := program.Resolve(spec.Environment, spec.Own, id.variables, envFile)
 	if err != nil {

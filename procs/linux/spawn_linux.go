@@ -20,13 +20,17 @@ import (
 func (k *Host) Spawn(spec *host.SpawnSpec, done func(host.Child, error)) host.PendingSpawn {
 	a := &attempt{post: k.loop.Post, waits: true, queue: &k.starts}
 	a.stage.Store(&stage{does: "wait in the start queue", queued: true})
+	paths := []string{spec.Program.Directory, spec.Program.Command[0]}
+	for _, file := range spec.Program.EnvFiles {
+		paths = append(paths, file.Path)
+	}
 	a.start = start{
 		run: func(s *startSlot) {
 			if a.begin(s) {
 				k.work(a, spec, done)
 			}
 		},
-		paths:   []string{spec.Program.Directory, spec.Program.Command[0], spec.Program.EnvFile},
+		paths:   paths,
 		user:    spec.Program.User,
 		path:    func() string { return a.stage.Load().path },
 		child:   a.childState,

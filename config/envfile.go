@@ -1,0 +1,143 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"strconv"
+	"strings"
+
+	"superd/config/document"
+)
+
+// An EnvFile is a file of environment variables.
+type EnvFile struct {
+	Path     string // absolute
+	Optional bool   // it need not exist
+}
+
+// EnvFiles are the env files of a program. A later one overrides an earlier one.
+type EnvFiles []EnvFile
+
+// optionalMark before a path makes the file optional, as in systemd.
+const optionalMark = "-"
+
+// envFiles reads a path or an array of paths.
+var envFiles = codec[EnvFiles]{
+	name: "path, or array of paths",
+	show: func(files EnvFiles) string {
+		switch len(files) {
+		case 0:
+			return ""
+		case 1:
+			return envFile.show(files[0])
+		}
+		return envFileList.show(files)
+	},
+	read: func(v value) (EnvFiles, bool) {
+		switch v.Raw.(type) {
+		case string:
+			file, ok := envFile.read(v)
+			return EnvFiles{file}, ok
+		case []any:
+			return envFileList.read(v)
+		}
+		v.fail("must be a path or an array of paths, got %s", v.describe())
+		return nil, false
+	},
+}
+
+var envFileList = list("array of paths", envFile)
+
+var envFile = codec[EnvFile]{
+	name: "path",
+	show: func(file EnvFile) string {
+		if file.Optional {
+			return strconv.Quote(optionalMark + file.Path)
+		}
+		return strconv.Quote(file.Path)
+	},
+	read: func(v value) (EnvFile, bool) {
+		s, ok := word.read(v)
+		if !ok {
+			return EnvFile{}, false
+		}
+		path, optional := strings.CutPrefix(s, optionalMark)
+		if path == "" {
+			v.fail(`names no file: write "-/path/to/file" for a file that need not exist`)
+			return EnvFile{}, false
+		}
+		return EnvFile{Path: v.Path(path), Optional: optional}, true
+	},
+}
+
+// ReadEnvFiles returns the variables of the program's env files and their [document.CombinedSum],
+// 0 without one. It reads each file with read. A later file overrides an earlier one.
+func (p *Program) ReadEnvFiles(read func(path string) (map[string]string, error)) (
+	vars map[string]string, sum uint64, err error,
+) {
+	if len(p.EnvFiles) == 0 {
+		return nil, 0, nil
+	}
+	vars, sums := map[string]string{}, make([]uint64, 0, len(p.EnvFiles))
+	for _, file := range p.EnvFiles {
+		own, err := read(file.Path)
+		if err != nil && !(file.Optional && errors.Is(err, fs.ErrNotExist)) {
+			return nil, 0, err
+		}
+		maps.Copy(vars, own)
+		sum := document.EnvSum(own)
+		if err != nil {
+			sum = document.MissingSum
+		}
+		sums = append(sums, sum)
+	}
+	return vars, document.CombinedSum(sums), nil
+}
+
+// EnvFileSum returns the [document.CombinedSum] of the program's env files at the time when c was
+// loaded. ok is false if the program has none, or if one that it needs could not be read.
+func (c *Config) EnvFileSum(p *Program) (sum uint64, ok bool) {
+	var sums []uint64
+	for _, file := range p.EnvFiles {
+		sum, known := c.envSums[file.Path]
+		if !known || sum == document.MissingSum && !file.Optional {
+			return 0, false
+		}
+		sums = append(sums, sum)
+	}
+	return document.CombinedSum(sums), len(sums) > 0
+}
+
+// checkEnvFiles returns the variables of the program's env files and reports their mistakes. known
+// is false if a file can't be read: it may exist, or be readable, when the program starts.
+func (d *builder) checkEnvFiles(r *document.Reader) (vars map[string]string, known bool) {
+	vars, known = map[string]string{}, true
+	for _, file := range d.EnvFiles {
+		own, mistakes := r.EnvFile(file.Path)
+		if file.Optional && errors.Is(mistakes, fs.ErrNotExist) {
+			continue
+		}
+		maps.Copy(vars, own)
+		if d.reportEnvFile(file, mistakes) {
+			known = false
+		}
+	}
+	return vars, known
+}
+
+// reportEnvFile reports the malformed lines of an env file. An unreadable file only causes a
+// warning.
+func (d *builder) reportEnvFile(file EnvFile, mistakes Errors) (unreadable bool) {
+	v := d.mistakeAt("env_file")
+	for _, e := range mistakes {
+		if e.Line == 0 {
+			v.warn("read %s: %w", document.Quote(file.Path), errors.Unwrap(e.Err))
+			return true
+		}
+		named := *e
+		named.Key = document.Dotted(v.Key)
+		v.add(&named)
+	}
+	return false
+}
