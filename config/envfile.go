@@ -110,12 +110,14 @@ func (c *Config) EnvFileSum(p *Program) (sum uint64, ok bool) {
 }
 
 // checkEnvFiles returns the variables of the program's env files and reports their mistakes. known
-// is false if a file can't be read: it may exist, or be readable, when the program starts.
-func (d *builder) checkEnvFiles(r *document.Reader) (vars map[string]string, known bool) {
-	vars, known = map[string]string{}, true
+// is false if a file can't be read: it may exist, or be readable, when the program starts. complete
+// is also false if an optional file does not exist.
+func (d *builder) checkEnvFiles(r *document.Reader) (vars map[string]string, known, complete bool) {
+	vars, known, complete = map[string]string{}, true, true
 	for _, file := range d.EnvFiles {
 		own, mistakes := r.EnvFile(file.Path)
 		if file.Optional && errors.Is(mistakes, fs.ErrNotExist) {
+			complete = false
 			continue
 		}
 		maps.Copy(vars, own)
@@ -123,7 +125,7 @@ func (d *builder) checkEnvFiles(r *document.Reader) (vars map[string]string, kno
 			known = false
 		}
 	}
-	return vars, known
+	return vars, known, complete && known
 }
 
 // reportEnvFile reports the malformed lines of an env file. An unreadable file only causes a

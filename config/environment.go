@@ -85,7 +85,8 @@ func (v Variables) find(name string) (at int, ok bool) {
 // result of [document.ReadEnvFile]. Of these identity overrides base and envFile overrides
 // identity. The program's own environment overrides them, and run overrides all.
 //
-// The error names the key and each variable that is not set.
+// The error names the key and each variable that is not set. A variable that stands for words need
+// not be set.
 func (p *Program) Resolve(base, run Variables, identity, envFile map[string]string) (argv, env []string, dir string, err error) {
 	if !p.InheritEnvironment {
 		base = nil
@@ -102,6 +103,14 @@ func (p *Program) Resolve(base, run Variables, identity, envFile map[string]stri
 	}
 	argv = make([]string, 0, len(p.Command))
 	for _, arg := range p.Command {
+		if name, ok := document.WordsOf(arg); ok {
+			words, err := vars.words("command", name)
+			if err != nil {
+				errs = append(errs, err)
+			}
+			argv = append(argv, words...)
+			continue
+		}
 		argv = append(argv, expandKey("command", arg))
 	}
 	if len(errs) == 0 && (len(argv) == 0 || argv[0] == "") {
@@ -208,6 +217,19 @@ func (v *variables) lookup(name string) (value string, ok bool, err error) {
 	v.open[name], v.current = false, outer
 	v.done[name] = value
 	return value, true, err
+}
+
+// words returns the words of a variable's value; none if it is not set.
+func (v *variables) words(key, name string) ([]string, error) {
+	value, _, err := v.lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	words, err := document.SplitWords(value)
+	if err != nil {
+		return nil, fmt.Errorf("expand %s: split $%s into words: %w: correct its value, or write ${%s} for one argument", key, name, err, name)
+	}
+	return words, nil
 }
 
 // expand expands the template of a key.

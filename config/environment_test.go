@@ -61,6 +61,41 @@ func TestResolve(t *testing.T) {
 			err: `expand directory: "file" is not an absolute path`,
 		},
 		{
+			name: "words",
+			text: `command = ["x", "$OPTIONS", "$EMPTY", "$UNSET", "$$OPTIONS", "-$OPTIONS", "${OPTIONS}", "$1"]
+				environment = { OPTIONS = "-u '${USER} x' \"\" $$HOME" }`,
+			argv: []string{"x", "-u", "file x", "", "$HOME", "$OPTIONS", "-$OPTIONS", `-u 'file x' "" $HOME`, "$1"},
+			env:  []string{"BOTH=file", "EMPTY=", "FROM_FILE=file", "HOME=/home/web", `OPTIONS=-u 'file x' "" $HOME`, "PATH=/bin", "USER=file"},
+			dir:  "/etc/superd",
+		},
+		{
+			name: "words of a command in one string",
+			text: `command = "x $EMPTY $USER '$USER' $USER\"\" x$USER \"$USER\""`,
+			argv: []string{"x", "file", "$USER", "$USER", "x$USER", "$USER"},
+			env:  []string{"BOTH=file", "EMPTY=", "FROM_FILE=file", "HOME=/home/web", "PATH=/bin", "USER=file"},
+			dir:  "/etc/superd",
+		},
+		{
+			name: "words that can't be split",
+			text: `command = "x $OPTIONS"
+				environment = { OPTIONS = "it's" }`,
+			err: "expand command: split $OPTIONS into words: the single quote at byte 3 is not closed: correct its value, or write ${OPTIONS} for one argument",
+		},
+		{
+			name: "sums",
+			text: `command = ["x", "--port=${7999+N}", "${100+10*N}x"]
+				environment = { N = "2", PORT = "${0+M}", M = "-3" }`,
+			argv: []string{"x", "--port=8001", "120x"},
+			env:  []string{"BOTH=file", "EMPTY=", "FROM_FILE=file", "HOME=/home/web", "M=-3", "N=2", "PATH=/bin", "PORT=-3", "USER=file"},
+			dir:  "/etc/superd",
+		},
+		{
+			name: "a sum of no number",
+			text: `command = ["x", "${1+USER}", "${1+NONE}"]`,
+			err: `expand command: USER is "file", which is no integer to calculate with; ` +
+				"expand command: ${NONE} is not set: set it in environment or env_file, or write ${NONE:-default}",
+		},
+		{
 			name: "an empty name",
 			text: `command = ["${EMPTY}"]`,
 			err:  "expand command: the name of the program is empty",

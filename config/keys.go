@@ -74,7 +74,7 @@ var keys = sync.OnceValue(func() []key {
 		reading("required", bind("program", "command", command,
 			func(d *builder) *[]string { return &d.Command },
 			"What to run. A string is split as a shell would split it (quotes, backslashes); no "+
-				"shell runs. `${X}` is expanded.")),
+				"shell runs. `${X}` and `$X` are expanded. See [Variables](#variables).")),
 		reading("the file's own", bind("program", "directory", directory,
 			func(d *builder) *string { return &d.Directory },
 			"The working directory. `${X}` is expanded.")),

@@ -362,17 +362,21 @@ func (l *loader) numberedLog(path string) *builder {
 func (l *loader) checkVariables() {
 	surroundings := Inherited(l.environ)
 	for _, d := range l.programs {
-		envFile, known := d.checkEnvFiles(l.reader)
+		envFile, known, complete := d.checkEnvFiles(l.reader)
 		if !known {
 			continue
 		}
-		d.checkReferences(func(name string) bool {
+		below := func(name string) bool {
 			_, inherited := surroundings.Get(name)
 			_, inFile := envFile[name]
 			return inherited && d.InheritEnvironment || inFile ||
 				d.User != "" && slices.Contains(identityVariables, name) ||
 				slices.Contains(runVariables, name) || d.setsDirectory(name)
-		})
+		}
+		d.checkReferences(below)
+		if complete {
+			d.checkWords(below)
+		}
 	}
 }
 
@@ -387,14 +391,8 @@ func (d *builder) checkReferences(below func(name string) bool) {
 			v.warn("%s", unsetMessage(unset))
 		}
 	}
-	written := d.mistakeAt("command")
-	items, isArray := written.items()
 	for i, arg := range d.Command {
-		at := written
-		if isArray {
-			at = items[i]
-		}
-		warn(at, arg, isSet)
+		warn(d.argument(i), arg, isSet)
 	}
 	warn(d.mistakeAt("directory"), d.Directory, isSet)
 
@@ -411,6 +409,26 @@ func (d *builder) checkReferences(below func(name string) bool) {
 	for _, cycle := range cycles {
 		d.variable(cycle[0]).fail("refers to itself: %s", showCycle(cycle))
 	}
+}
+
+// checkWords warns of arguments of the command that stand for the words of a variable that is not
+// set. below is that of checkReferences.
+func (d *builder) checkWords(below func(name string) bool) {
+	for i, arg := range d.Command {
+		name, ok := document.WordsOf(arg)
+		if _, own := d.Environment[name]; ok && !own && !below(name) {
+			d.argument(i).warn("$%s is not set, and no argument takes its place: set it in environment or env_file, or write $$%s for a dollar sign", name, name)
+		}
+	}
+}
+
+// argument returns the position of an argument of the command.
+func (d *builder) argument(i int) value {
+	written := d.mistakeAt("command")
+	if items, isArray := written.items(); isArray {
+		return items[i]
+	}
+	return written
 }
 
 // variable returns the position of a variable of the program's environment.

@@ -47,6 +47,50 @@ func TestRootReadsNoLinksOfUsers(t *testing.T) {
 	}
 }
 
+// TestOptionsAsInDebian: options from optional env files become words of the command, the later
+// file counts, each replica has its port, and a reload notices a file that was missing.
+func TestOptionsAsInDebian(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[defaults]
+		command = "sh -c 'for word; do echo \"<$word>\"; done; exec sleep infinity' sh $OPTIONS end"
+		[program.missing]
+		env_file = ["-default/missing"]
+		[program.empty]
+		env_file = "-default/empty"
+		[program.named]
+		env_file = ["default/empty", "-default/missing", "-default/named"]
+		[program.web]
+		command = "sh -c 'echo \"$@\"; exec sleep infinity' sh ${8000+SUPERD_REPLICA} ${100+10*SUPERD_REPLICA}"
+		replicas = 2
+		[program.broken]
+		env_file = "-default/broken"
+		`)
+	s.Mkdir("default")
+	s.Write("default/empty", "OPTIONS=\n")
+	s.Write("default/named", "# startup options\nOPTIONS=\"-u bind -o 'a b'\"\n")
+	s.Write("default/broken", "OPTIONS=\"it's\"\n")
+	s.Start()
+	for name, want := range map[string]string{
+		"missing": "<end>\n", "empty": "<end>\n", "named": "<-u>\n<bind>\n<-o>\n<a b>\n<end>\n",
+		"web@1": "8001 110\n", "web@2": "8002 120\n",
+	} {
+		if got := s.WaitLog(name, want); got != want {
+			t.Errorf("%s says %q, want %q", name, got, want)
+		}
+	}
+	s.WaitStatus("broken", "is refused", func(st harness.Status) bool {
+		return strings.Contains(st.Reason, "expand command: split $OPTIONS into words: the single quote at byte 3 is not closed")
+	})
+	s.Write("default/missing", "OPTIONS='now there'\n")
+	before := s.Status("empty").Pid
+	s.MustCtl("reload")
+	s.WaitLog("missing", "<now>\n<there>\n<end>\n")
+	if st := s.Status("empty"); st.Pid != before {
+		t.Errorf("a file of others restarted %v", st)
+	}
+}
+
 // TestEnvFileThatIsADevice: the null device is an empty env file; other devices are refused.
 func TestEnvFileThatIsADevice(t *testing.T) {
 	t.Parallel()

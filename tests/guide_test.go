@@ -193,7 +193,7 @@ var promises = map[string]func(t *testing.T, s *harness.Site, d *harness.Superd)
 	},
 	"Replicas 1": func(t *testing.T, s *harness.Site, _ *harness.Superd) {
 		three := waitNames(t, s, "proxy", "web@1", "web@2", "web@3")
-		s.WaitLog("web@2", "I am web@2 on port 8082\n")
+		s.WaitLog("web@2", "I am web@2 on port 8092\n")
 		s.MustCtl("scale", "web=5")
 		five := waitNames(t, s, "proxy", "web@1", "web@2", "web@3", "web@4", "web@5")
 		s.MustCtl("scale", "web=2")

@@ -3,6 +3,7 @@ package document
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -16,10 +17,17 @@ type piece struct {
 	text        string // literal text, or the default of a reference
 	name        string // "" for literal text
 	hasFallback bool
+	sum         *sum // not nil: the variable is a number to calculate with
 }
 
-// parseTemplate splits s into pieces: ${X}, ${X:-default}, $$ for a dollar sign; all else is
-// literal, also a lone dollar sign. A default may hold $$, but no other reference.
+// A sum adds a multiple of a variable to a number.
+type sum struct{ base, factor int64 }
+
+// parseTemplate splits s into pieces: ${X}, ${X:-default}, ${8000+X}, ${8000+10*X}, $$ for a dollar
+// sign; all else is literal, also a lone dollar sign. A default may hold $$, but no other
+// reference.
+//
+// A sum begins with its number: in a shell ${X+8000} means something else, and ${8000+X} nothing.
 func parseTemplate(s string) ([]piece, error) {
 	var pieces []piece
 	for s != "" {
@@ -54,17 +62,59 @@ func parseTemplate(s string) ([]piece, error) {
 	return pieces, nil
 }
 
-// parseReference reads ${X} or ${X:-default}.
+// parseReference reads ${X}, ${X:-default} or a sum.
 func parseReference(s string) (piece, error) {
+	if p, ok := parseSum(s[2 : len(s)-1]); ok {
+		return p, nil
+	}
 	name, fallback, hasFallback := strings.Cut(s[2:len(s)-1], ":-")
-	if name == "" || '0' <= name[0] && name[0] <= '9' || strings.IndexFunc(name, func(r rune) bool { return r > 0x7f || !isNameByte(byte(r)) }) >= 0 {
-		return piece{}, fmt.Errorf("%s does not name a variable: write ${NAME} or ${NAME:-default} with letters, digits and _ in the name, or $${ for a dollar sign and a brace",
+	if !isName(name) {
+		return piece{}, fmt.Errorf("%s does not name a variable: write ${NAME}, ${NAME:-default} or ${8000+NAME} with letters, digits and _ in the name, or $${ for a dollar sign and a brace",
 			Quote(s))
 	}
 	if strings.Contains(strings.ReplaceAll(fallback, "$$", ""), "${") {
 		return piece{}, fmt.Errorf("the default of ${%s} holds another reference: write a plain default", name)
 	}
 	return piece{name: name, text: strings.ReplaceAll(fallback, "$$", "$"), hasFallback: hasFallback}, nil
+}
+
+// parseSum reads NUMBER+NAME or NUMBER+NUMBER*NAME. Numbers have 31 bits, so that the result fits
+// into 64.
+func parseSum(s string) (piece, bool) {
+	first, rest, ok := strings.Cut(s, "+")
+	base, err := strconv.ParseUint(first, 10, 31)
+	if !ok || err != nil {
+		return piece{}, false
+	}
+	factor := uint64(1)
+	if times, name, ok := strings.Cut(rest, "*"); ok {
+		if factor, err = strconv.ParseUint(times, 10, 31); err != nil {
+			return piece{}, false
+		}
+		rest = name
+	}
+	return piece{name: rest, sum: &sum{int64(base), int64(factor)}}, isName(rest)
+}
+
+// of returns the sum for the value of a variable.
+func (s *sum) of(name, value string) (string, error) {
+	n, err := strconv.ParseInt(value, 10, 32)
+	if err != nil {
+		return "", fmt.Errorf("%s is %s, which is no integer to calculate with", name, Quote(value))
+	}
+	return strconv.FormatInt(s.base+s.factor*n, 10), nil
+}
+
+// WordsOf returns the variable that an argument of a command names as $NAME, with nothing else: the
+// argument stands for the words of its value, which may be none.
+func WordsOf(arg string) (name string, ok bool) {
+	name, ok = strings.CutPrefix(arg, "$")
+	return name, ok && isName(name)
+}
+
+func isName(s string) bool {
+	return s != "" && !('0' <= s[0] && s[0] <= '9') &&
+		strings.IndexFunc(s, func(r rune) bool { return r > 0x7f || !isNameByte(byte(r)) }) < 0
 }
 
 func isNameByte(c byte) bool { return isBare(c) && c != '-' }
@@ -99,6 +149,10 @@ func Expand(s string, lookup func(name string) (string, bool)) (
 			case p.hasFallback && value == "":
 			case !ok:
 				unset = append(unset, p.name)
+			case p.sum != nil:
+				if text, err = p.sum.of(p.name, value); err != nil {
+					return "", nil, err
+				}
 			default:
 				text = value
 			}

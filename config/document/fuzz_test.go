@@ -102,7 +102,7 @@ func startsWithKey(text, key string) bool {
 func FuzzSplit(f *testing.F) {
 	for _, s := range []string{
 		"", " ", "a b", "a 'b c' \"d e\"",
-		`a\ b \" \\ \'`, "a ${X:-b c}'${Y}' \"${Z}\" $$ $X '$' \\$", "a\\\nb", `"\a\$"`,
+		`a\ b \" \\ \'`, "a ${X:-b c}'${Y}' \"${Z}\" $$ $X '$' \\$", "a\\\nb", `"\a\$"`, "$X $X'' ",
 		"''", `a""b`, "a | b > c",
 		"'", `"`, `\`, "${", "# x", "a#b", "~", "$'{X}'", `$"{X}"`, "a\x00b", "é \xff",
 	} {
@@ -137,7 +137,7 @@ func FuzzSplit(f *testing.F) {
 
 func FuzzExpand(f *testing.F) {
 	for _, s := range []string{"", "$", "$$", "${X}", "${X:-d}", "${X:-$$}",
-		"${X:-${Y}}", "a${X}b$$${Y:-}c$Z", "${", "${}", "${1}", "${X-d}", "$$${X", "}"} {
+		"${X:-${Y}}", "${8+X}", "${8+2*X}", "${8+EMPTY}", "${+X}", "a${X}b$$${Y:-}c$Z", "${", "${}", "${1}", "${X-d}", "$$${X", "}"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

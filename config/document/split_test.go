@@ -2,6 +2,7 @@ package document
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -22,6 +23,8 @@ func TestSplitCommand(t *testing.T) {
 		{in: `$'{X}'`, args: []string{"$${X}"}},
 		{in: "a | b", args: []string{"a", "|", "b"}, unquoted: "|"},
 		{in: "a $HOME/x $(b)", args: []string{"a", "$$HOME/x", "$$(b)"}, unquoted: "$HOME"},
+		{in: "a $HOME $B\n$C", args: []string{"a", "$HOME", "$B", "$C"}},
+		{in: "a '$B' $B'' ''$B $1 $", args: []string{"a", "$$B", "$$B", "$$B", "$$1", "$$"}, unquoted: "$B"},
 		{in: "a ~/x # c", args: []string{"a", "~/x", "#", "c"}, unquoted: "~"},
 		{in: "a b#c d~ '|' \"*\" \\;", args: []string{"a", "b#c", "d~", "|", "*", ";"}},
 		{in: "a=b", args: []string{"a=b"}},
@@ -41,5 +44,25 @@ func TestSplitCommand(t *testing.T) {
 			t.Errorf("SplitCommand(%q) = %q, %q, %v, want %q, %q",
 				tt.in, args, unquoted, err, tt.args, tt.unquoted)
 		}
+	}
+}
+
+func TestSplitWords(t *testing.T) {
+	for _, tt := range []struct {
+		in   string
+		want []string
+	}{
+		{"", nil},
+		{" \t", nil},
+		{"-u bind", []string{"-u", "bind"}},
+		{`$X '$X' "$X" ${X} \$X $$`, []string{"$X", "$X", "$X", "${X}", "$X", "$$"}},
+		{`-o "a b" '' a\ b *`, []string{"-o", "a b", "", "a b", "*"}},
+	} {
+		if got, err := SplitWords(tt.in); err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("SplitWords(%q) = %q, %v, want %q", tt.in, got, err, tt.want)
+		}
+	}
+	if got, err := SplitWords("it's"); err == nil {
+		t.Errorf("a quote that is not closed gives %q", got)
 	}
 }
