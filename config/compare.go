@@ -115,11 +115,14 @@ var effects = sync.OnceValue(func() map[string]effect {
 	return map[string]effect{
 		"command": withNextRun, "directory": withNextRun, "environment": withNextRun, "env_file": withNextRun, "inherit_environment": withNextRun,
 		"user": withNextRun, "supplementary_groups": withNextRun, "umask": withNextRun,
-		"limits.nofile": withNextRun, "limits.core": withNextRun, "limits.memory": withNextRun, "limits.cpu": withNextRun, "limits.tasks": withNextRun,
 		"runtime_directory": withNextRun, "state_directory": withNextRun, "cache_directory": withNextRun, "logs_directory": withNextRun,
 		"runtime_directory_mode": atOnce, "state_directory_mode": atOnce, "cache_directory_mode": atOnce, "logs_directory_mode": atOnce,
 		"runtime_directory_preserve": atOnce,
-		"type":                       withNextRun, "ready.notify": withNextRun, "ready.fd": withNextRun, "watchdog": withNextRun,
+		"limits.nofile":              withNextRun, "limits.core": withNextRun, "limits.as": withNextRun, "limits.cpu_time": withNextRun, "limits.data": withNextRun, "limits.fsize": withNextRun,
+		"limits.memlock": withNextRun, "limits.msgqueue": withNextRun, "limits.nice": withNextRun, "limits.nproc": withNextRun, "limits.rtprio": withNextRun, "limits.rttime": withNextRun,
+		"limits.sigpending": withNextRun, "limits.stack": withNextRun,
+		"limits.memory": withNextRun, "limits.cpu": withNextRun, "limits.tasks": withNextRun,
+		"type": withNextRun, "ready.notify": withNextRun, "ready.fd": withNextRun, "watchdog": withNextRun,
 		// Command of another program, the logger
 		"log.file": withNextRun, "log.format": withNextRun, "log.stderr": withNextRun, "log.stderr_file": withNextRun, "log.sink": withNextRun, "log.command": atOnce,
 

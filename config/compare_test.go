@@ -160,7 +160,7 @@ func fullProgram() *Program {
 	for k := range p.Directories {
 		p.Directories[k].Mode = new(uint32)
 	}
-	p.Limits = Limits{NoFile: new(int64), Core: new(int64), Memory: new(int64), CPU: new(float64), Tasks: new(int64)}
+	p.Limits = Limits{Memory: new(int64), CPU: new(float64), Tasks: new(int64)}
 	return p
 }
 

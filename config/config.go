@@ -335,10 +335,11 @@ const (
 	OverflowDrop  Overflow = "drop"
 )
 
-// Limits bound the resources of a program. nil: superd sets no limit.
+// Limits bound the resources of a program: of each process, and of all together. nil: superd sets
+// no limit.
 type Limits struct {
-	NoFile *int64   // open files; soft and hard limit
-	Core   *int64   // bytes of a core dump; soft and hard limit
+	Rlimits Rlimits `json:",omitempty"`
+
 	Memory *int64   // bytes
 	CPU    *float64 // CPUs, 0.5 being half of one
 	Tasks  *int64   // processes and threads

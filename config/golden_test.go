@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"superd/internal/passwd"
+	"superd/internal/rlimit"
 	"superd/tests/golden"
 )
 
@@ -53,7 +54,7 @@ func memory(files map[string]string) host {
 			accounts: passwd.Files{UserFile: "/etc/passwd", GroupFile: "/etc/group", Read: func(path string) ([]byte, error) {
 				return []byte(accounts[path]), nil
 			}},
-			setLimit: func(_ int, value int64) error {
+			setLimit: func(_ rlimit.Resource, value uint64) error {
 				if value > 1_000_000 {
 					return fmt.Errorf("%d is above the hard limit, 1000000: lower it", value)
 				}

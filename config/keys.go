@@ -6,6 +6,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"superd/internal/rlimit"
 )
 
 // A key describes one key of the configuration.
@@ -353,12 +355,29 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) *Facility { return &d.Log.Facility },
 			"The syslog facility, also in journald."),
 
-		reading("superd's own", bind("program", "limits.nofile", optional(integer[int64](1, 1<<30)),
-			func(d *builder) **int64 { return &d.Limits.NoFile },
-			"Open files of each process; soft and hard limit.")),
-		reading("superd's own", bind("program", "limits.core", optional(size(0)),
-			func(d *builder) **int64 { return &d.Limits.Core },
-			"Size of a core dump; soft and hard limit. 0: none is written.")),
+		bindRlimit(rlimit.NoFile, integer[int64](1, 1<<30),
+			"Open files of each process. A single value is the soft and the hard limit, here and "+
+				"below. See [Users and limits](#users-and-limits)."),
+		bindRlimit(rlimit.Core, size(0), "Size of a core dump. 0: none is written."),
+		bindRlimit(rlimit.AS, size(1), "Address space of each process."),
+		bindRlimit(rlimit.CPUTime, timeIn(time.Second),
+			"CPU time of each process, in whole seconds; SIGXCPU at the soft limit, SIGKILL at "+
+				"the hard one."),
+		bindRlimit(rlimit.Data, size(1), "Private writable memory of each process."),
+		bindRlimit(rlimit.FSize, size(0), "Size of a file that it writes."),
+		bindRlimit(rlimit.MemLock, size(0), "Memory of each process that is locked in RAM."),
+		bindRlimit(rlimit.MsgQueue, size(0), "POSIX message queues of its user."),
+		bindRlimit(rlimit.Nice, integer[int64](0, 40),
+			"How far it may lower its own nice value: to 20 less this number."),
+		bindRlimit(rlimit.NProc, integer[int64](1, 1<<30),
+			"Processes and threads of its user, wherever they run; does not limit root. "+
+				"`limits.tasks` counts those of the program."),
+		bindRlimit(rlimit.RTPrio, integer[int64](0, 99),
+			"The highest real-time priority that it may give itself."),
+		bindRlimit(rlimit.RTTime, timeIn(time.Microsecond),
+			"CPU time of a real-time thread between two system calls that block."),
+		bindRlimit(rlimit.SigPending, integer[int64](0, 1<<30), "Queued signals of its user."),
+		bindRlimit(rlimit.Stack, size(1), "Stack of each process."),
 		bind("program", "limits.memory", optional(size(1)),
 			func(d *builder) **int64 { return &d.Limits.Memory },
 			"Memory of all its processes together (cgroup v2 controller `memory`). Above it the "+

@@ -9,6 +9,7 @@ import (
 
 	"superd/config/document"
 	"superd/internal/passwd"
+	"superd/internal/rlimit"
 )
 
 // Load reads the configuration at path with all files it includes. Relative paths in a file begin
@@ -67,8 +68,8 @@ type host struct {
 // A machine has the users, groups and limits that programs need.
 type machine struct {
 	accounts passwd.Files
-	// Returns why a limit can't be set, nil if it can
-	setLimit func(resource int, value int64) error
+	// Returns why a hard limit can't be set, nil if it can
+	setLimit func(resource rlimit.Resource, hard uint64) error
 }
 
 // thisHost returns the host that superd runs on. Its machine is nil except on Linux, where programs

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"superd/internal/rlimit"
 )
 
 // mustLoad loads text as /etc/superd/superd.toml, and fails if it has a mistake.
@@ -98,7 +100,7 @@ limits = { nofile = 1, core = 0 }
 		t.Errorf("errors: %v", c.Errors)
 	}
 	got := c.Programs[1]
-	mask, nofile, core := uint32(0o027), int64(1), int64(0)
+	mask := uint32(0o027)
 	want := &Program{
 		Name:        "web",
 		Command:     []string{"web", "a b"},
@@ -112,7 +114,7 @@ limits = { nofile = 1, core = 0 }
 			User:                "www-data",
 			SupplementaryGroups: []string{"x"},
 			Umask:               &mask,
-			Limits:              Limits{NoFile: &nofile, Core: &core},
+			Limits:              Limits{Rlimits: Rlimits{{Resource: rlimit.Core}, {Resource: rlimit.NoFile, Soft: 1, Hard: 1}}},
 			Replicas:            1,
 			Type:                TypeService,
 			ScheduleMissed:      MissedOnce,

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"superd/config/document"
 	"superd/internal/passwd"
@@ -44,8 +43,7 @@ func (l *loader) checkMachine() {
 			}
 		}
 		l.checkPaths(d)
-		l.checkLimit(d, "limits.nofile", syscall.RLIMIT_NOFILE, d.Limits.NoFile)
-		l.checkLimit(d, "limits.core", syscall.RLIMIT_CORE, d.Limits.Core)
+		l.checkRlimits(d)
 	}
 }
 
@@ -123,15 +121,5 @@ func (v value) warnAccount(err error) {
 		v.warn("%w on this machine%s", err, didYouMean(unknown.Name, unknown.Candidates, ": add it, or write another one"))
 	} else if err != nil {
 		v.warn("%w", err)
-	}
-}
-
-// checkLimit warns of a limit that superd could not set with the rights of this process.
-func (l *loader) checkLimit(d *builder, key string, resource int, value *int64) {
-	if value == nil {
-		return
-	}
-	if err := l.machine.setLimit(resource, *value); err != nil {
-		d.mistakeAt(key).warn("%w", err)
 	}
 }

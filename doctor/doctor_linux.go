@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"superd/internal/privilege"
+	"superd/internal/rlimit"
 	"superd/pidfd"
 	"superd/procs/linux/cgroup"
 )
@@ -122,8 +123,6 @@ func rights() []Finding {
 		user.Keys = []string{"user (another than superd's)", "supplementary_groups"}
 		user.Remedy = "run superd as root, or with these capabilities"
 	}
-	files := limitOf("nofile", unix.RLIMIT_NOFILE)
-	core := limitOf("core", unix.RLIMIT_CORE)
 	cgroups := Finding{Name: "cgroups", Works: true, For: "give each program a cgroup of its own"}
 	controllers, err := cgroup.Try()
 	if err != nil {
@@ -132,7 +131,11 @@ func rights() []Finding {
 		cgroups.Keys = []string{"limits.memory", "limits.cpu", "limits.tasks"}
 		cgroups.Remedy = "give superd a cgroup v2 directory that it may write (systemd: Delegate=yes)"
 	}
-	all := []Finding{user, files, core, cgroups}
+	all := []Finding{user}
+	for _, resource := range []rlimit.Resource{rlimit.NoFile, rlimit.Core, rlimit.MemLock, rlimit.NProc} {
+		all = append(all, limitOf(resource))
+	}
+	all = append(all, cgroups)
 	if err != nil {
 		return all
 	}
@@ -147,15 +150,15 @@ func rights() []Finding {
 }
 
 // limitOf checks whether a program may get any value of a resource limit.
-func limitOf(key string, resource int) Finding {
-	f := Finding{Name: "limits." + key, Works: true, For: "set a program's limit to any value"}
+func limitOf(resource rlimit.Resource) Finding {
+	f := Finding{Name: "limits." + resource.String(), Works: true, For: "set a program's limit to any value"}
 	var limit unix.Rlimit
-	if err := unix.Getrlimit(resource, &limit); err != nil || limit.Max >= 1<<62 {
+	if err := unix.Getrlimit(int(resource), &limit); err != nil || limit.Max >= 1<<62 {
 		return f
 	}
-	if err := privilege.SetLimit(resource, int64(limit.Max)+1); err != nil {
+	if err := privilege.SetLimit(resource, limit.Max+1); err != nil {
 		f.Works, f.Error = false, err.Error()
-		f.Keys = []string{fmt.Sprintf("limits.%s above %d", key, limit.Max)}
+		f.Keys = []string{fmt.Sprintf("limits.%s above %d", resource, limit.Max)}
 		f.Remedy = "raise the hard limit of superd itself"
 	}
 	return f

@@ -18,12 +18,12 @@ func TestIdentity(t *testing.T) {
 	needRoot(t)
 	s := harness.NewSite(t, `
 		[program.web]
-		command = ["sh", "-c", "id -u; id -g; id -G; umask; ulimit -n; ulimit -Hn; ulimit -c; echo $HOME $USER $LOGNAME; echo over > /dev/stdout; exec sleep infinity"]
+		command = ["sh", "-c", "id -u; id -g; id -G; umask; ulimit -n; ulimit -Hn; ulimit -c; ulimit -l; echo $HOME $USER $LOGNAME; echo over > /dev/stdout; exec sleep infinity"]
 		user = "daemon"
 		supplementary_groups = ["nogroup", "7"]
 		umask = "027"
 		directory = "/"
-		limits = { nofile = 123, core = 0 }
+		limits = { nofile = "123:200", core = 0, memlock = "4KiB" }
 		pre_start = [["sh", "-c", "echo hook $(id -u) $(umask) $(ulimit -n)"]]
 		[program.group]
 		command = ["sh", "-c", "id -G; exec sleep infinity"]
@@ -41,7 +41,7 @@ func TestIdentity(t *testing.T) {
 	s.Mkdir("private")
 	s.Chmod("private", 0o700)
 	s.Start(harness.Under("ulimit -S -n 500"))
-	want := []string{"hook 1 0027 123", "1", "1", "1 65534 7", "0027", "123", "123", "0", "/usr/sbin daemon daemon", "over"}
+	want := []string{"hook 1 0027 123", "1", "1", "1 65534 7", "0027", "123", "200", "0", "4", "/usr/sbin daemon daemon", "over"}
 	lines := strings.Fields(strings.ReplaceAll(s.WaitLog("web", "over\n"), " ", "_"))
 	for i, line := range want {
 		line = strings.ReplaceAll(line, " ", "_")
@@ -95,6 +95,8 @@ func TestOtherUserWithoutRoot(t *testing.T) {
 		user = "daemon"
 		[program.high]
 		limits.nofile = 100000
+		[program.endless]
+		limits.nofile = "10:infinity"
 		[program.own]
 		user = "nobody"
 		limits.nofile = 50
@@ -106,6 +108,9 @@ func TestOtherUserWithoutRoot(t *testing.T) {
 	}
 	if st := s.WaitState("high", "failed"); !strings.Contains(st.Reason, "100000") || !strings.Contains(st.Reason, "hard limit") {
 		t.Errorf("a limit above the hard limit: %v, want both in the reason", st)
+	}
+	if st := s.WaitState("endless", "failed"); !strings.Contains(st.Reason, "set limits.nofile: infinity is") {
+		t.Errorf("no hard limit: %v, want the key and the value in the reason", st)
 	}
 	st := s.WaitState("own", "running")
 	if got := s.Field(st.Pid, "status", "Uid"); !strings.HasPrefix(got, "65534") {

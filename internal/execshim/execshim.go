@@ -1,5 +1,5 @@
 // Package execshim is a step between the fork and a program, for what a fork alone can't set:
-// resource limits, a umask and an oom_score_adj that apply from the program's first instruction.
+// a umask and [Attributes] that apply from the program's first instruction.
 //
 // superd executes its own binary under the name [Name]. main calls [Run] first, which does what the
 // [Step] says and then executes the program; pid, session, cgroup and descriptors stay the same. An
@@ -37,15 +37,13 @@ const ReadyFD = 4
 // A Step is what the shim does, in the order of the fields, and what it executes then. A nil field
 // is inherited.
 type Step struct {
-	ReadyFD     int // 0: none
-	OOMScoreAdj *int
-	NoFile      *int64 // value of soft and hard limit
-	Core        *int64 // bytes; soft and hard limit
-	Umask       *uint32
-	Credential  *syscall.Credential // NoSetGroups is ignored
-	Dir         string              // absolute
-	Path        string              // path of the executable
-	Args, Env   []string
+	ReadyFD    int // 0: none
+	Attributes Attributes
+	Umask      *uint32
+	Credential *syscall.Credential // NoSetGroups is ignored
+	Dir        string              // absolute
+	Path       string              // path of the executable
+	Args, Env  []string
 }
 
 // A Stage is one part of a step.
@@ -56,8 +54,10 @@ const (
 	StageRead Stage = iota // the command line that superd wrote
 	StageReady
 	StageOOM
-	StageNoFile
-	StageCore
+	StageNice
+	StageIO
+	StageCPUs
+	StageScheduling
 	StageGroups
 	StageGID
 	StageUID
@@ -66,20 +66,19 @@ const (
 )
 
 var stageNames = [...]string{
-	StageRead:    "read arguments",
-	StageReady:   "pass ready.fd",
-	StageOOM:     "set oom_score_adj",
-	StageNoFile:  "set limits.nofile",
-	StageCore:    "set limits.core",
-	StageGroups:  "change groups",
-	StageGID:     "change group",
-	StageUID:     "change user",
-	StageDir:     "enter directory",
-	StageExecute: "execute",
+	StageRead:       "read arguments",
+	StageReady:      "pass ready.fd",
+	StageOOM:        "set oom_score_adj",
+	StageNice:       "set nice",
+	StageIO:         "set ionice",
+	StageCPUs:       "set cpu_affinity",
+	StageScheduling: "set scheduling",
+	StageGroups:     "change groups",
+	StageGID:        "change group",
+	StageUID:        "change user",
+	StageDir:        "enter directory",
+	StageExecute:    "execute",
 }
-
-// String returns what the stage does, for messages.
-func (s Stage) String() string { return stageNames[s] }
 
 // An Error is a failed stage.
 type Error struct {
@@ -108,7 +107,7 @@ func Result(report []byte) error {
 	stage, number, _ := strings.Cut(text, " ")
 	index, serr := strconv.ParseUint(stage, 10, 8)
 	errno, err := strconv.Atoi(number)
-	if err != nil || serr != nil || index >= uint64(len(stageNames)) {
+	if err != nil || serr != nil || !Stage(index).known() {
 		return ErrDied
 	}
 	return &Error{Stage: Stage(index), Errno: syscall.Errno(errno)}
@@ -126,15 +125,7 @@ func (s *Step) Command() (args, env []string) {
 	if s.ReadyFD != 0 {
 		set("ready", strconv.Itoa(s.ReadyFD))
 	}
-	if s.OOMScoreAdj != nil {
-		set("oom", strconv.Itoa(*s.OOMScoreAdj))
-	}
-	if s.NoFile != nil {
-		set("nofile", strconv.FormatInt(*s.NoFile, 10))
-	}
-	if s.Core != nil {
-		set("core", strconv.FormatInt(*s.Core, 10))
-	}
+	s.Attributes.write(set)
 	if s.Umask != nil {
 		set("umask", strconv.FormatUint(uint64(*s.Umask), 8))
 	}
@@ -180,13 +171,6 @@ func (s *Step) set(key string, n int64) bool {
 	switch key {
 	case "ready":
 		s.ReadyFD = int(n)
-	case "oom":
-		score := int(n)
-		s.OOMScoreAdj = &score
-	case "nofile":
-		s.NoFile = &n
-	case "core":
-		s.Core = &n
 	case "umask":
 		mask := uint32(n)
 		s.Umask = &mask
@@ -202,7 +186,7 @@ func (s *Step) set(key string, n int64) bool {
 			s.Credential.Groups = append(s.Credential.Groups, uint32(n))
 		}
 	default:
-		return false
+		return s.Attributes.read(key, n)
 	}
 	return true
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+
+	"superd/internal/rlimit"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -15,8 +17,8 @@ func TestCommandIsReadBack(t *testing.T) {
 	for name, step := range map[string]Step{
 		"nothing":             {},
 		"umask":               {Umask: ptr(uint32(0o027))},
-		"zeros":               {Umask: ptr(uint32(0)), NoFile: ptr(int64(0)), Core: ptr(int64(0)), OOMScoreAdj: ptr(0), Credential: &syscall.Credential{}},
-		"all":                 {Umask: ptr(uint32(0o777)), NoFile: ptr(int64(1 << 30)), Core: ptr(int64(1 << 62)), OOMScoreAdj: ptr(-999), Credential: &syscall.Credential{Uid: 1<<32 - 2, Gid: 5, Groups: []uint32{5, 1<<32 - 2}}},
+		"zeros":               {Umask: ptr(uint32(0)), Attributes: Attributes{Limits: []rlimit.Limit{{}}, OOMScoreAdj: ptr(0), Nice: ptr(0), IOPriority: ptr(0), CPUs: []int{0}, Scheduling: &Scheduling{}}, Credential: &syscall.Credential{}},
+		"all":                 {Umask: ptr(uint32(0o777)), Attributes: Attributes{Limits: []rlimit.Limit{{Resource: rlimit.Core, Soft: 1 << 62, Hard: rlimit.Infinity}, {Resource: rlimit.NoFile, Soft: 1, Hard: 2}}, OOMScoreAdj: ptr(-999), Nice: ptr(-20), IOPriority: ptr(3 << 13), CPUs: []int{0, 5, 900}, Scheduling: &Scheduling{1, 50}}, Credential: &syscall.Credential{Uid: 1<<32 - 2, Gid: 5, Groups: []uint32{5, 1<<32 - 2}}},
 		"group":               {Credential: &syscall.Credential{Uid: 1, Gid: 2, Groups: []uint32{3}}},
 		"a strange directory": {Umask: ptr(uint32(0))},
 	} {
@@ -39,7 +41,7 @@ func TestCommandIsReadBack(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	for _, settings := range []string{"umask", "umask=8", "gid=1", "group=1", "new=1", "nofile=many", ",", "core=1,"} {
+	for _, settings := range []string{"umask", "umask=8", "gid=1", "group=1", "new=1", "cpu=many", ",", "nice=1,", "soft=1", "priority=1", "limit=5", "limit=99"} {
 		if step, ok := parse([]string{Name, settings, "/", "/bin/true", "true"}, nil); ok {
 			t.Errorf("parse(%q) = %+v", settings, step)
 		}
@@ -61,7 +63,7 @@ func TestResult(t *testing.T) {
 		{"failed at the execution", append([]byte{atExec}, failed.report()...), failed},
 		{"died", nil, ErrDied},
 		{"died while it wrote", []byte("7"), ErrDied},
-		{"an unknown stage", []byte("10 13"), ErrDied},
+		{"an unknown stage", []byte("31 13"), ErrDied},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,10 +1,8 @@
 package execshim
 
 import (
-	"errors"
 	"os"
 	"runtime"
-	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -13,7 +11,7 @@ import (
 // Run executes the step if this process was started as the shim, and does not return then. main
 // must call it first.
 //
-// Source: execve(2), setrlimit(2), proc_pid_oom_score_adj(5).
+// Source: execve(2).
 func Run() {
 	if len(os.Args) == 0 || os.Args[0] != Name {
 		return
@@ -24,42 +22,28 @@ func Run() {
 		os.Stderr.WriteString(Name + " is internal to superd\n")
 		os.Exit(2)
 	}
-	failed, report := &Error{Stage: StageRead, Errno: unix.EINVAL}, ReportFD
+	problem, report := &Error{Stage: StageRead, Errno: unix.EINVAL}, ReportFD
 	if step, ok := parse(os.Args, syscall.Environ()); ok {
-		failed = step.run(&report)
+		problem = step.run(&report)
 	}
 	// Without a reader superd has ended; its successor learns only the exit status.
-	_, _ = unix.Write(report, failed.report())
+	_, _ = unix.Write(report, problem.report())
 	os.Exit(2)
 }
 
 // run returns only if a stage fails. report is the descriptor of the report, which may be moved.
 func (s *Step) run(report *int) *Error {
-	failed := func(stage Stage, err error) *Error {
-		errno, _ := errors.AsType[syscall.Errno](err)
-		return &Error{Stage: stage, Errno: errno}
-	}
 	// Before the limit on open files, since both open one.
 	if s.ReadyFD != 0 {
 		if err := s.passReadyFD(report); err != nil {
 			return failed(StageReady, err)
 		}
 	}
-	if s.OOMScoreAdj != nil {
-		if err := setOOMScoreAdj(*s.OOMScoreAdj); err != nil {
-			return failed(StageOOM, err)
-		}
+	if s.Attributes.limitsMemory() {
+		s.reserveMemory()
 	}
-	// Through the package syscall, which then does not restore the inherited limit.
-	if s.NoFile != nil {
-		if err := setLimit(unix.RLIMIT_NOFILE, *s.NoFile); err != nil {
-			return failed(StageNoFile, err)
-		}
-	}
-	if s.Core != nil {
-		if err := setLimit(unix.RLIMIT_CORE, *s.Core); err != nil {
-			return failed(StageCore, err)
-		}
+	if err := s.Attributes.Apply(); err != nil {
+		return err
 	}
 	if s.Umask != nil {
 		unix.Umask(int(*s.Umask))
@@ -112,18 +96,4 @@ func (s *Step) passReadyFD(report *int) error {
 		return err
 	}
 	return unix.Close(ReadyFD)
-}
-
-func setLimit(resource int, value int64) error {
-	return syscall.Setrlimit(resource, &syscall.Rlimit{Cur: uint64(value), Max: uint64(value)})
-}
-
-func setOOMScoreAdj(score int) error {
-	fd, err := unix.Open("/proc/self/oom_score_adj", unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	_, err = unix.Write(fd, strconv.AppendInt(nil, int64(score), 10))
-	unix.Close(fd)
-	return err
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"superd/internal/rlimit"
 )
 
 // ChangeUser reports whether this process may change its user and groups.
@@ -44,31 +46,38 @@ func has(capability uint) bool {
 	return sets[capability/32].Effective>>(capability%32)&1 != 0
 }
 
-// SetLimit returns why this process may not set the hard limit of a resource (such as
-// unix.RLIMIT_NOFILE) to value, nil if it may.
-func SetLimit(resource int, value int64) error {
+// SetLimit returns why this process may not set the hard limit of a resource to hard, nil if it
+// may.
+func SetLimit(resource rlimit.Resource, hard uint64) error {
 	raise := has(unix.CAP_SYS_RESOURCE)
-	if resource == unix.RLIMIT_NOFILE {
-		if most := mostFiles(); value > most {
-			return fmt.Errorf("%d is more than fs.nr_open, %d, the most that this machine allows: lower it", value, most)
+	if resource == rlimit.NoFile {
+		if most := mostFiles(); hard > most {
+			return fmt.Errorf("%s is more than fs.nr_open, %d, the most that this machine allows: lower it", showLimit(hard), most)
 		}
 	}
 	var limit unix.Rlimit
-	if err := unix.Getrlimit(resource, &limit); err != nil || raise || limit.Max == unix.RLIM_INFINITY || uint64(value) <= limit.Max {
+	if err := unix.Getrlimit(int(resource), &limit); err != nil || raise || hard <= limit.Max {
 		return nil
 	}
-	return fmt.Errorf("%d is above the hard limit, %d, which only root (CAP_SYS_RESOURCE) may raise: lower it, or raise superd's own", value, limit.Max)
+	return fmt.Errorf("%s is above the hard limit, %d, which only root (CAP_SYS_RESOURCE) may raise: lower it, or raise superd's own", showLimit(hard), limit.Max)
+}
+
+func showLimit(n uint64) string {
+	if n == rlimit.Infinity {
+		return "infinity"
+	}
+	return strconv.FormatUint(n, 10)
 }
 
 // mostFiles returns the upper bound of limits on open files.
-func mostFiles() int64 {
+func mostFiles() uint64 {
 	data, err := os.ReadFile("/proc/sys/fs/nr_open")
 	if err != nil {
-		return math.MaxInt64
+		return math.MaxUint64
 	}
-	most, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
+	most, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64)
 	if err != nil {
-		return math.MaxInt64
+		return math.MaxUint64
 	}
 	return most
 }

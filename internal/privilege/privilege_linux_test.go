@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"superd/internal/rlimit"
 )
 
 // TestSetLimitAgreesWithTheKernel: values refused beforehand are those that the kernel refuses.
@@ -19,10 +21,10 @@ func TestSetLimitAgreesWithTheKernel(t *testing.T) {
 			t.Error(err) // a raised hard limit can always be lowered again
 		}
 	}()
-	for _, value := range []int64{int64(before.Max), int64(before.Max) + 1, mostFiles(), mostFiles() + 1} {
-		foreseen := SetLimit(unix.RLIMIT_NOFILE, value)
+	for _, value := range []uint64{before.Max, before.Max + 1, mostFiles(), mostFiles() + 1, rlimit.Infinity} {
+		foreseen := SetLimit(rlimit.NoFile, value)
 		limit := before
-		limit.Max = uint64(value)
+		limit.Max = value
 		err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
 		if (foreseen == nil) != (err == nil) {
 			t.Errorf("SetLimit(nofile, %d) = %v, and the kernel says %v", value, foreseen, err)
@@ -34,7 +36,7 @@ func TestSetLimitAgreesWithTheKernel(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := SetLimit(unix.RLIMIT_CORE, 0); err != nil {
+	if err := SetLimit(rlimit.Core, 0); err != nil {
 		t.Errorf("SetLimit(core, 0) = %v", err)
 	}
 }

@@ -34,22 +34,20 @@ func (k *Host) execute(a *attempt, p *prepared, attr *pidfd.Attr) (*pidfd.Proces
 // portable fork each program needs the shim, a process of its own: an exec that hangs would halt
 // superd.
 func (k *Host) stepFor(p *prepared) *execshim.Step {
-	limits := p.program.Limits
+	attributes := k.attributesOf(p.program)
 	otherUser := k.ambient && p.runAs.credential != nil
-	if limits.NoFile == nil && limits.Core == nil && p.program.Umask == nil && k.oomScoreAdj == nil && !otherUser && !p.unseen && !pidfd.Portable {
+	if attributes.IsZero() && p.program.Umask == nil && !otherUser && !p.unseen && !pidfd.Portable {
 		return nil
 	}
 	return &execshim.Step{
-		ReadyFD:     p.readyNumber,
-		OOMScoreAdj: k.oomScoreAdj,
-		NoFile:      limits.NoFile,
-		Core:        limits.Core,
-		Umask:       p.program.Umask,
-		Credential:  p.runAs.credential,
-		Dir:         p.dir,
-		Path:        p.path,
-		Args:        p.argv,
-		Env:         p.env,
+		ReadyFD:    p.readyNumber,
+		Attributes: attributes,
+		Umask:      p.program.Umask,
+		Credential: p.runAs.credential,
+		Dir:        p.dir,
+		Path:       p.path,
+		Args:       p.argv,
+		Env:        p.env,
 	}
 }
 
@@ -136,11 +134,10 @@ func explainStep(a *attempt, p *prepared, err error) error {
 		se.Path = p.dir
 	case execshim.StageGroups, execshim.StageGID, execshim.StageUID:
 		se.Path, se.Err = p.program.User, explainRunAs(p, failed.Errno)
-	case execshim.StageNoFile:
-		se.Err = fmt.Errorf("to %d: %w; only root outside of a user namespace may raise a hard limit", *p.program.Limits.NoFile, failed.Errno)
-	case execshim.StageCore:
-		se.Err = fmt.Errorf("to %d: %w; only root outside of a user namespace may raise a hard limit", *p.program.Limits.Core, failed.Errno)
-	case execshim.StageRead, execshim.StageReady, execshim.StageOOM: // the stage says it all
+	default:
+		if _, ok := failed.Stage.Limit(); ok {
+			se.Err = fmt.Errorf("%w; only root outside of a user namespace may raise a hard limit", failed.Errno)
+		}
 	}
 	return se
 }

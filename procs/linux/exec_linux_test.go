@@ -20,6 +20,7 @@ import (
 	"superd/internal/execshim"
 	"superd/internal/passwd"
 	"superd/internal/privilege"
+	"superd/internal/rlimit"
 	"superd/pidfd"
 	"superd/procs/host"
 )
@@ -147,7 +148,7 @@ func TestExecuteAsUser(t *testing.T) {
 		"by the fork":           {Settings: &config.Settings{}},
 		"through a step":        {Settings: &config.Settings{Umask: ptr(uint32(0o22))}},
 		"by number":             {Settings: &config.Settings{User: id("-u")}},
-		"by number with a step": {Settings: &config.Settings{User: id("-u"), Limits: config.Limits{Core: ptr(int64(0))}}},
+		"by number with a step": {Settings: &config.Settings{User: id("-u"), Limits: config.Limits{Rlimits: noCore}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if program.User == "" {
@@ -173,12 +174,18 @@ func TestExecuteAsUser(t *testing.T) {
 	})
 }
 
+var noCore = config.Rlimits{{Resource: rlimit.Core}}
+
+func files(n uint64) config.Rlimits {
+	return config.Rlimits{{Resource: rlimit.NoFile, Soft: n, Hard: n}}
+}
+
 func first[A, B any](a A, _ B) A { return a }
 
 func TestExecuteWithSupplementaryGroups(t *testing.T) {
 	user := needUser(t)
 	own := strings.Fields(first(newStarter(t, &config.Program{Command: shell("id -g"), Settings: &config.Settings{User: user}}).run(t)))[0]
-	for _, limits := range []config.Limits{{}, {Core: ptr(int64(0))}} {
+	for _, limits := range []config.Limits{{}, {Rlimits: noCore}} {
 		for _, tt := range []struct {
 			groups []string
 			want   string
@@ -218,10 +225,10 @@ func TestExecuteWithLimits(t *testing.T) {
 		want    []string // "": as inherited
 	}{
 		{"umask", config.Program{Settings: &config.Settings{Umask: ptr(uint32(0o077))}}, []string{"0077", "", "", "", ""}},
-		{"nofile", config.Program{Settings: &config.Settings{Limits: config.Limits{NoFile: ptr(int64(77))}}}, []string{"", "77", "77", "", ""}},
-		{"few files", config.Program{Settings: &config.Settings{Limits: config.Limits{NoFile: ptr(int64(3))}}}, []string{"", "3", "3", "", ""}},
-		{"core", config.Program{Settings: &config.Settings{Limits: config.Limits{Core: ptr(int64(0))}}}, []string{"", "", "", "0", "0"}},
-		{"all", config.Program{Settings: &config.Settings{Umask: ptr(uint32(0)), Limits: config.Limits{NoFile: ptr(int64(100)), Core: ptr(int64(0))}}}, []string{"0000", "100", "100", "0", "0"}},
+		{"nofile", config.Program{Settings: &config.Settings{Limits: config.Limits{Rlimits: files(77)}}}, []string{"", "77", "77", "", ""}},
+		{"few files", config.Program{Settings: &config.Settings{Limits: config.Limits{Rlimits: files(3)}}}, []string{"", "3", "3", "", ""}},
+		{"core", config.Program{Settings: &config.Settings{Limits: config.Limits{Rlimits: noCore}}}, []string{"", "", "", "0", "0"}},
+		{"all", config.Program{Settings: &config.Settings{Umask: ptr(uint32(0)), Limits: config.Limits{Rlimits: append(slices.Clone(noCore), files(100)...)}}}, []string{"0000", "100", "100", "0", "0"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -246,11 +253,49 @@ func TestExecuteWithLimits(t *testing.T) {
 			}
 		})
 	}
+	t.Run("each limit", func(t *testing.T) {
+		raised := uint64(3)
+		if privilege.SetLimit(rlimit.Nice, raised) != nil {
+			raised = 0 // the hard limit that systems have
+		}
+		limits := config.Rlimits{
+			{Resource: rlimit.CPUTime, Soft: 100, Hard: 200},
+			{Resource: rlimit.FSize, Soft: 4096, Hard: rlimit.Infinity},
+			{Resource: rlimit.Data, Soft: 8 << 20, Hard: 8 << 20},
+			{Resource: rlimit.Stack, Soft: 1 << 20, Hard: 1 << 20},
+			{Resource: rlimit.NProc, Soft: 5000, Hard: 6000},
+			{Resource: rlimit.MemLock, Soft: 65536, Hard: 65536},
+			{Resource: rlimit.AS, Soft: 32 << 20, Hard: 64 << 20},
+			{Resource: rlimit.SigPending, Soft: 10, Hard: 10},
+			{Resource: rlimit.MsgQueue, Soft: 10, Hard: 10},
+			{Resource: rlimit.Nice, Soft: raised, Hard: raised},
+			{Resource: rlimit.RTPrio, Soft: raised, Hard: raised},
+			{Resource: rlimit.RTTime, Soft: 1000, Hard: 2000},
+		}
+		// A large environment takes memory of the exec shim, which has the limits, too.
+		large := map[string]string{}
+		for i := range 5 {
+			large["LARGE"+strconv.Itoa(i)] = strings.Repeat("x", 40_000)
+		}
+		for _, user := range []string{"", needUser(t)} {
+			program := &config.Program{Command: []string{"cat", "/proc/self/limits"}, Environment: large, Settings: &config.Settings{User: user, Limits: config.Limits{Rlimits: limits}}}
+			got, exit := newStarter(t, program).run(t)
+			for _, want := range []string{
+				"Max cpu time 100 200", "Max file size 4096 unlimited", "Max data size 8388608 8388608", "Max stack size 1048576 1048576", "Max processes 5000 6000",
+				"Max locked memory 65536 65536", "Max address space 33554432 67108864", "Max pending signals 10 10", "Max msgqueue size 10 10",
+				fmt.Sprintf("Max nice priority %d %[1]d", raised), fmt.Sprintf("Max realtime priority %d %[1]d", raised), "Max realtime timeout 1000 2000",
+			} {
+				if !strings.Contains(strings.Join(strings.Fields(got), " "), want) {
+					t.Errorf("as %q, %v: no %q in\n%s", user, exit, want, got)
+				}
+			}
+		}
+	})
 	t.Run("root raises before it changes user", func(t *testing.T) {
-		if err := privilege.SetLimit(unix.RLIMIT_NOFILE, int64(now.Max)+5); err != nil {
+		if err := privilege.SetLimit(rlimit.NoFile, now.Max+5); err != nil {
 			t.Skip(err)
 		}
-		program := &config.Program{Command: shell("id -u; ulimit -n"), Settings: &config.Settings{User: needUser(t), Limits: config.Limits{NoFile: ptr(int64(now.Max) + 5)}}}
+		program := &config.Program{Command: shell("id -u; ulimit -n"), Settings: &config.Settings{User: needUser(t), Limits: config.Limits{Rlimits: files(now.Max + 5)}}}
 		got := strings.Fields(first(newStarter(t, program).run(t)))
 		if want := strconv.FormatUint(now.Max+5, 10); len(got) != 2 || got[0] == "0" || got[1] != want {
 			t.Errorf("user and limit = %v, want not 0, and %s", got, want)

@@ -16,6 +16,7 @@ import (
 	"superd/config"
 	"superd/internal/execshim"
 	"superd/internal/passwd"
+	"superd/internal/rlimit"
 	"superd/pidfd"
 	"superd/procs/host"
 )
@@ -54,8 +55,8 @@ func TestAsOrdinaryUser(t *testing.T) {
 			t.Errorf("as user %q with groups %q it printed %q, want %q", program.User, program.SupplementaryGroups, got, want)
 		}
 	}
-	var files unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+	var open unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &open); err != nil {
 		t.Fatal(err)
 	}
 	closed := os.Getenv("CLOSED")
@@ -65,7 +66,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	}{
 		{config.Program{Settings: &config.Settings{User: "root"}}, fmt.Sprintf("change user root: superd runs as user %d and group %d, and may not change to 0 and 0: only root may", uid, gid)},
 		{config.Program{Settings: &config.Settings{SupplementaryGroups: []string{"0"}}}, "change groups: superd may not change its supplementary groups: only root may"},
-		{config.Program{Settings: &config.Settings{Limits: config.Limits{NoFile: ptr(int64(files.Max) + 1)}}}, fmt.Sprintf("set limits.nofile: %d is above the hard limit, %d, which only root", files.Max+1, files.Max)},
+		{config.Program{Settings: &config.Settings{Limits: config.Limits{Rlimits: files(open.Max + 1)}}}, fmt.Sprintf("set limits.nofile: %d is above the hard limit, %d, which only root", open.Max+1, open.Max)},
 		{config.Program{Settings: &config.Settings{Directory: closed}}, fmt.Sprintf("enter directory %s: superd (user %d) may not enter /", closed, uid)},
 		{config.Program{Command: []string{closed + "/x"}, Settings: &config.Settings{}}, fmt.Sprintf("open executable %s/x: superd (user %d) may not enter /", closed, uid)},
 	}
@@ -99,8 +100,7 @@ func TestExecuteFails(t *testing.T) {
 	mine := write("mine", "#!/bin/sh\n", 0o700)
 	script := write("script", "#!"+hidden+"\n", 0o755)
 	odd := write("odd", "\x7fELF nonsense", 0o755)
-	step := config.Limits{Core: ptr(int64(0))}
-	many := ptr(int64(1 << 30))
+	step := config.Limits{Rlimits: noCore}
 	tests := []struct {
 		name    string
 		program config.Program
@@ -116,7 +116,7 @@ func TestExecuteFails(t *testing.T) {
 		{"closed directory", config.Program{Settings: &config.Settings{User: user, Directory: dir + "/private"}}, "enter directory DIR/private: user USER may not enter DIR/private (mode 0700, owner 0:0)"},
 		{"missing directory", config.Program{Settings: &config.Settings{User: user, Directory: dir + "/none"}}, "enter directory DIR/none: no such file or directory"},
 		{"directory that is a file", config.Program{Settings: &config.Settings{User: user, Directory: script}}, "enter directory DIR/script: not a directory"},
-		{"too many files", config.Program{Settings: &config.Settings{Limits: config.Limits{NoFile: many}}}, "set limits.nofile: 1073741824 is more than fs.nr_open, "},
+		{"too many files", config.Program{Settings: &config.Settings{Limits: config.Limits{Rlimits: files(1 << 30)}}}, "set limits.nofile: 1073741824 is more than fs.nr_open, "},
 		{"exec fails", config.Program{Command: []string{odd}, Settings: &config.Settings{}}, "execute DIR/odd: neither a script with a #! line nor a binary for this machine"},
 		{"exec fails in the step", config.Program{Command: []string{odd}, Settings: &config.Settings{Limits: step}}, "execute DIR/odd: neither a script with a #! line nor a binary for this machine"},
 		{"exec fails in the step as user", config.Program{Command: []string{odd}, Settings: &config.Settings{User: user, Limits: step}}, "execute DIR/odd: neither a script with a #! line nor a binary for this machine"},
@@ -178,8 +178,11 @@ func TestStepStages(t *testing.T) {
 		stage execshim.Stage
 		errno syscall.Errno
 	}{
-		{execshim.Step{OOMScoreAdj: ptr(5000)}, execshim.StageOOM, unix.EINVAL},
-		{execshim.Step{NoFile: ptr(int64(1 << 40))}, execshim.StageNoFile, unix.EPERM},
+		{execshim.Step{Attributes: execshim.Attributes{OOMScoreAdj: ptr(5000)}}, execshim.StageOOM, unix.EINVAL},
+		{execshim.Step{Attributes: execshim.Attributes{IOPriority: ptr(7 << 13)}}, execshim.StageIO, unix.EINVAL},
+		{execshim.Step{Attributes: execshim.Attributes{CPUs: []int{4000}}}, execshim.StageCPUs, unix.EINVAL},
+		{execshim.Step{Attributes: execshim.Attributes{Scheduling: &execshim.Scheduling{Policy: 77}}}, execshim.StageScheduling, unix.EINVAL},
+		{execshim.Step{Attributes: execshim.Attributes{Limits: files(1 << 40)}}, execshim.StageLimit + execshim.Stage(rlimit.NoFile), unix.EPERM},
 		{execshim.Step{Dir: "/nowhere"}, execshim.StageDir, unix.ENOENT},
 		{execshim.Step{Dir: dir, Credential: &syscall.Credential{Uid: 1, Gid: 1}}, execshim.StageDir, unix.EACCES},
 		{execshim.Step{Path: "/nowhere"}, execshim.StageExecute, unix.ENOENT},

@@ -72,7 +72,7 @@ func prepare(a *attempt, spec *host.SpawnSpec, child *host.Child) (*prepared, er
 			return nil, err
 		}
 	}
-	if err := checkLimits(program.Limits); err != nil {
+	if err := checkRlimits(program.Limits.Rlimits); err != nil {
 		return nil, err
 	}
 	if err := makeDirectories(a, spec, owner); err != nil {
@@ -163,21 +163,12 @@ func openFIFO(a *attempt, outlet host.Outlet, open func(superds int) (int, error
 
 func (p *prepared) stdoutAndStderr() (int, int) { return p.outputs[0], p.outputs[len(p.outputs)-1] }
 
-// checkLimits refuses limits that superd may not set.
-func checkLimits(limits config.Limits) error {
-	for _, limit := range []struct {
-		stage    execshim.Stage
-		resource int
-		value    *int64
-	}{
-		{execshim.StageNoFile, unix.RLIMIT_NOFILE, limits.NoFile},
-		{execshim.StageCore, unix.RLIMIT_CORE, limits.Core},
-	} {
-		if limit.value == nil {
-			continue
-		}
-		if err := privilege.SetLimit(limit.resource, *limit.value); err != nil {
-			return &host.SpawnError{Stage: limit.stage.String(), Err: err}
+// checkRlimits refuses limits that superd may not set.
+func checkRlimits(limits config.Rlimits) error {
+	for _, limit := range limits {
+		if err := privilege.SetLimit(limit.Resource, limit.Hard); err != nil {
+			stage := execshim.StageLimit + execshim.Stage(limit.Resource)
+			return &host.SpawnError{Stage: stage.String(), Err: err}
 		}
 	}
 	return nil

@@ -43,6 +43,8 @@ func (f *filler) fill(v reflect.Value) {
 		v.SetString(f.texts[f.rng.IntN(len(f.texts))])
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		v.SetInt(f.numbers[f.rng.IntN(len(f.numbers))])
+	case reflect.Uint8: // a resource
+		v.SetUint(uint64(1 + f.rng.IntN(15)))
 	case reflect.Uint32, reflect.Uint64:
 		v.SetUint([]uint64{1, 200, 1<<32 - 1}[f.rng.IntN(3)])
 	case reflect.Float64:

@@ -32,7 +32,7 @@ var allowed = map[string]string{
 	"control/server": `config control internal/escape internal/procfs logs logs/follow
 		logs/segment procs procs/eventlog procs/fsm procs/host procs/probe`,
 	"control": "config",
-	"doctor":  "internal/privilege pidfd procs/linux/cgroup",
+	"doctor":  "internal/privilege internal/rlimit pidfd procs/linux/cgroup",
 	"procs": `config internal/words logs loop loop/task pidfd procs/deps procs/eventlog
 		procs/fsm procs/handover procs/host procs/instance procs/probe procs/reaper
 		procs/schedule procs/snapshot`,
@@ -65,7 +65,7 @@ var allowed = map[string]string{
 	"procs/snapshot/snapshottest": "config",
 	"keeper":                      "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
 	"keeper/fdstore":              "",
-	"config":                      "config/document internal/passwd internal/privilege",
+	"config":                      "config/document internal/passwd internal/privilege internal/rlimit",
 	"config/document":             "internal/safepath",
 	"logs": `internal/failpoint internal/mounts internal/syscalls internal/words logs/follow
 		logs/frame logs/fslimit logs/pipe logs/read logs/segment logs/sink loop`,
@@ -85,14 +85,15 @@ var allowed = map[string]string{
 	"pidfd":              "pidfd/vfork",
 	"pidfd/vfork":        "",
 	"internal/escape":    "",
-	"internal/execshim":  "",
+	"internal/execshim":  "internal/rlimit",
 	"internal/failpoint": "",
 	"internal/gcpacer":   "",
 	"internal/logqueue":  "",
 	"internal/mounts":    "",
 	"internal/passwd":    "",
-	"internal/privilege": "",
+	"internal/privilege": "internal/rlimit",
 	"internal/procfs":    "internal/syscalls pidfd",
+	"internal/rlimit":    "",
 	"internal/safepath":  "internal/syscalls",
 	"internal/syscalls":  "",
 	"internal/terminal":  "internal/escape",

@@ -1,0 +1,115 @@
+package execshim
+
+import (
+	"errors"
+	"runtime"
+	"slices"
+	"strconv"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"superd/internal/rlimit"
+)
+
+// Apply sets the attributes of the calling thread, which the program gets that it executes. The
+// limits come last: some restrict this process itself.
+//
+// Source: proc_pid_oom_score_adj(5), setpriority(2), ioprio_set(2), sched_setaffinity(2),
+// sched_setscheduler(2), setrlimit(2).
+func (a *Attributes) Apply() *Error {
+	if a.OOMScoreAdj != nil {
+		if err := setOOMScoreAdj(*a.OOMScoreAdj); err != nil {
+			return failed(StageOOM, err)
+		}
+	}
+	if a.Nice != nil {
+		if err := unix.Setpriority(unix.PRIO_PROCESS, 0, *a.Nice); err != nil {
+			return failed(StageNice, err)
+		}
+	}
+	if a.IOPriority != nil {
+		const process = 1 // IOPRIO_WHO_PROCESS
+		if _, _, err := unix.RawSyscall(unix.SYS_IOPRIO_SET, process, 0, uintptr(*a.IOPriority)); err != 0 {
+			return failed(StageIO, err)
+		}
+	}
+	if a.CPUs != nil {
+		if err := setAffinity(a.CPUs); err != nil {
+			return failed(StageCPUs, err)
+		}
+	}
+	if s := a.Scheduling; s != nil {
+		parameter := int32(s.Priority) // struct sched_param
+		if _, _, err := unix.RawSyscall(unix.SYS_SCHED_SETSCHEDULER, 0, uintptr(s.Policy), uintptr(unsafe.Pointer(&parameter))); err != 0 {
+			return failed(StageScheduling, err)
+		}
+	}
+	return a.setLimits()
+}
+
+// failed returns the error of a stage.
+func failed(stage Stage, err error) *Error {
+	errno, _ := errors.AsType[syscall.Errno](err)
+	return &Error{Stage: stage, Errno: errno}
+}
+
+// limitsMemory reports whether a limit may keep this process from getting memory.
+func (a *Attributes) limitsMemory() bool {
+	return slices.ContainsFunc(a.Limits, func(l rlimit.Limit) bool {
+		return l.Resource == rlimit.AS || l.Resource == rlimit.Data
+	})
+}
+
+// reserveMemory gets the memory that the exec takes for arguments and environment, and returns it
+// to the heap, which does not shrink: a limit below the size of a Go program allows no more.
+func (s *Step) reserveMemory() {
+	size := 1 << 20
+	for _, list := range [][]string{s.Args, s.Env} {
+		for _, text := range list {
+			size += 2 * (len(text) + 16)
+		}
+	}
+	reserve := make([]byte, size)
+	runtime.KeepAlive(reserve)
+	runtime.GC()
+}
+
+func (a *Attributes) setLimits() *Error {
+	for _, l := range a.Limits {
+		// Through the package syscall, which then does not restore the inherited limit on files.
+		limit := syscall.Rlimit{Cur: l.Soft, Max: l.Hard}
+		if err := syscall.Setrlimit(int(l.Resource), &limit); err != nil {
+			return failed(StageLimit+Stage(l.Resource), err)
+		}
+	}
+	return nil
+}
+
+// setAffinity restricts the thread to CPUs. A mask of the kernel has words of the machine's size.
+func setAffinity(cpus []int) error {
+	const bits = 8 * int(unsafe.Sizeof(uintptr(0)))
+	var mask []uintptr
+	for _, cpu := range cpus {
+		for len(mask) <= cpu/bits {
+			mask = append(mask, 0)
+		}
+		mask[cpu/bits] |= 1 << (cpu % bits)
+	}
+	size := uintptr(len(mask)) * unsafe.Sizeof(mask[0])
+	if _, _, err := unix.RawSyscall(unix.SYS_SCHED_SETAFFINITY, 0, size, uintptr(unsafe.Pointer(&mask[0]))); err != 0 {
+		return err
+	}
+	return nil
+}
+
+func setOOMScoreAdj(score int) error {
+	fd, err := unix.Open("/proc/self/oom_score_adj", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	_, err = unix.Write(fd, strconv.AppendInt(nil, int64(score), 10))
+	unix.Close(fd)
+	return err
+}
