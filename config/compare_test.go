@@ -160,6 +160,7 @@ func fullProgram() *Program {
 	for k := range p.Directories {
 		p.Directories[k].Mode = new(uint32)
 	}
+	p.Attributes = Attributes{Nice: new(int), IONice: &IONice{}, Scheduling: &Scheduling{Policy: PolicyFIFO}, OOMScoreAdj: new(int)}
 	p.Limits = Limits{Memory: new(int64), CPU: new(float64), Tasks: new(int64)}
 	return p
 }

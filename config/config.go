@@ -130,6 +130,8 @@ type Settings struct {
 
 	Log    Log
 	Limits Limits
+
+	Attributes Attributes `json:",omitzero"`
 }
 
 // Clone returns a copy of p with its own settings.

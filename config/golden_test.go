@@ -25,6 +25,28 @@ func (s stat) ModTime() time.Time { return time.Time{} }
 func (s stat) IsDir() bool        { return s.mode.IsDir() }
 func (s stat) Sys() any           { return nil }
 
+// noRights allows what every user may do.
+type noRights struct{}
+
+func (noRights) Nice(n int) error { return belowOwn(n) }
+
+func (noRights) OOMScoreAdj(n int) error { return belowOwn(n) }
+
+func belowOwn(n int) error {
+	if n < 0 {
+		return fmt.Errorf("%d is below superd's own: raise it", n)
+	}
+	return nil
+}
+
+func (noRights) RealTime(priority int) error {
+	return fmt.Errorf("real-time priority %d needs root: choose another policy", priority)
+}
+
+func (noRights) IORealTime() error {
+	return errors.New("the class realtime needs root: choose best-effort")
+}
+
 // memory is a host whose files are in memory, below /etc/superd. Its environment has HOME, PATH and
 // NOTIFY_SOCKET; its users are root and www-data; a limit may be a million at most. A name that
 // begins with missing does not exist, and one that begins with plain is not executable.
@@ -60,6 +82,7 @@ func memory(files map[string]string) host {
 				}
 				return nil
 			},
+			rights: noRights{},
 		},
 		environ: []string{"HOME=/root", "PATH=/usr/bin:/bin", "NOTIFY_SOCKET=/run/notify"},
 	}

@@ -108,6 +108,24 @@ var keys = sync.OnceValue(func() []key {
 		reading("superd's own", bind("program", "umask", umask,
 			func(d *builder) **uint32 { return &d.Umask },
 			"The file mode creation mask: `\"022\"` or `0o022`.")),
+		reading("superd's own", bind("program", "nice", optional(integer(-20, 19)),
+			func(d *builder) **int { return &d.Attributes.Nice },
+			"The nice value: below 0 it gets more CPU time, above less.")),
+		reading("superd's own", bind("program", "ionice", optional(ioNice),
+			func(d *builder) **IONice { return &d.Attributes.IONice },
+			"The class of I/O scheduling, and the level in it: 0 is served first, 7 last, and 4 "+
+				"is usual.")),
+		reading("superd's own", bind("program", "cpu_affinity", cpuList,
+			func(d *builder) *[]int { return &d.Attributes.CPUAffinity },
+			"The CPUs that it may use.")),
+		reading("superd's own", bind("program", "scheduling", optional(scheduling),
+			func(d *builder) **Scheduling { return &d.Attributes.Scheduling },
+			"The policy of CPU scheduling; those with a priority from 1 to 99 are real-time.")),
+		reading("superd's own, if that is not below 0, else `0`", bind("program",
+			"oom_score_adj", optional(integer(-1000, 1000)),
+			func(d *builder) **int { return &d.Attributes.OOMScoreAdj },
+			"How readily the OOM killer ends it: never with -1000, first with 1000. See [Users "+
+				"and limits](#users-and-limits).")),
 		directoryKey(RuntimeDirectory, "Directories in `/run` that superd makes for a run and removes "+
 			"after it. See [Directories](#directories)."),
 		directoryKey(StateDirectory, "Directories in `/var/lib` that superd makes, if they are "+

@@ -70,6 +70,7 @@ type machine struct {
 	accounts passwd.Files
 	// Returns why a hard limit can't be set, nil if it can
 	setLimit func(resource rlimit.Resource, hard uint64) error
+	rights   Rights
 }
 
 // thisHost returns the host that superd runs on. Its machine is nil except on Linux, where programs

@@ -44,6 +44,9 @@ func (l *loader) checkMachine() {
 		}
 		l.checkPaths(d)
 		l.checkRlimits(d)
+		if key, err := d.Attributes.Check(l.machine.rights); err != nil {
+			d.mistakeAt(key).warn("%w", err)
+		}
 	}
 }
 

@@ -6,5 +6,5 @@ import (
 )
 
 func thisMachine() *machine {
-	return &machine{accounts: passwd.System(), setLimit: privilege.SetLimit}
+	return &machine{accounts: passwd.System(), setLimit: privilege.SetLimit, rights: privilege.Attributes{}}
 }

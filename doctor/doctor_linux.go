@@ -135,7 +135,7 @@ func rights() []Finding {
 	for _, resource := range []rlimit.Resource{rlimit.NoFile, rlimit.Core, rlimit.MemLock, rlimit.NProc} {
 		all = append(all, limitOf(resource))
 	}
-	all = append(all, cgroups)
+	all = append(append(all, attributes()...), cgroups)
 	if err != nil {
 		return all
 	}
@@ -145,6 +145,29 @@ func rights() []Finding {
 			f.Works, f.Error, f.Keys = false, err.Error(), []string{"limits." + c.key}
 		}
 		all = append(all, f)
+	}
+	return all
+}
+
+// attributes checks whether a program may get any value of an attribute.
+func attributes() []Finding {
+	const (
+		leastNice, leastOOM = -20, -1000
+		mostRealTime        = 99
+	)
+	var rights privilege.Attributes
+	all := []Finding{
+		{Name: "nice", For: "give a program a lower nice value than superd's", Keys: []string{"nice below superd's"}},
+		{Name: "real-time", For: "give a program a real-time priority", Keys: []string{`scheduling = "fifo:N" or "rr:N"`}},
+		{Name: "ionice", For: "give a program the class realtime", Keys: []string{`ionice = "realtime:N"`}},
+		{Name: "oom_score_adj", For: "give a program a lower oom_score_adj than superd's", Keys: []string{"oom_score_adj below superd's"}},
+	}
+	for i, err := range []error{rights.Nice(leastNice), rights.RealTime(mostRealTime), rights.IORealTime(), rights.OOMScoreAdj(leastOOM)} {
+		if all[i].Works = err == nil; err == nil {
+			all[i].Keys = nil
+			continue
+		}
+		all[i].Error = err.Error()
 	}
 	return all
 }

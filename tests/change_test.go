@@ -282,6 +282,8 @@ func TestReloadAppliesChanges(t *testing.T) {
 		{key: `directory = "DIR/elsewhere"`},
 		{key: `umask = "077"`, want: "\n0077\n"},
 		{key: `limits = { nofile = 100 }`},
+		{key: `nice = 1`},
+		{key: `oom_score_adj = 1`},
 		{key: `inherit_environment = false`},
 		{key: `log = { file = "other.log" }`},
 		{key: `log = { format = "text" }`},

@@ -66,6 +66,51 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
+// TestAttributes: attributes hold for a program, its hooks and the commands of its checks, and not
+// for superd or other programs. What can't be set fails the start with the key.
+func TestAttributes(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	s := harness.NewSite(t, `
+		[defaults]
+		restart = "never"
+		[program.web]
+		command = ["sh", "-c", "echo program $(DIR/show); exec sleep infinity"]
+		nice = 11
+		ionice = "best-effort:6"
+		cpu_affinity = "0"
+		scheduling = "batch"
+		oom_score_adj = 300
+		pre_start = [["sh", "-c", "echo hook $(DIR/show)"]]
+		ready = { exec = ["sh", "-c", "DIR/show > DIR/check"] }
+		[program.plain]
+		command = ["sh", "-c", "DIR/show; exec sleep infinity"]
+		[program.elsewhere]
+		command = "true"
+		cpu_affinity = "8000"
+		`)
+	s.Write("show", "#!/bin/sh\nset -- $(cat /proc/self/stat)\necho nice=${19} policy=${41} $(ionice | tr -d ' ') $(sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status) $(cat /proc/self/oom_score_adj)\n")
+	s.Chmod("show", 0o755)
+	d := s.Start()
+	const want = "nice=11 policy=3 best-effort:prio6 0 300\n"
+	if got := s.WaitLog("web", "program "); got != "hook "+want+"program "+want {
+		t.Errorf("web says %q, want %q twice", got, want)
+	}
+	s.WaitState("web", "running")
+	if got := s.Read("check"); got != want {
+		t.Errorf("the command of a check says %q, want %q", got, want)
+	}
+	if got := s.WaitLog("plain", "\n"); strings.Contains(got, "nice=11") || strings.Contains(got, "policy=3") || strings.Contains(got, " 300") {
+		t.Errorf("a program without attributes says %q", got)
+	}
+	if got := s.Field(d.Pid, "status", "Cpus_allowed_list"); got == "0" {
+		t.Errorf("superd itself may use the CPUs %s", got)
+	}
+	if st := s.WaitState("elsewhere", "failed"); !strings.Contains(st.Reason, "set cpu_affinity: to 8000") {
+		t.Errorf("a CPU that does not exist: %v, want the key and the CPU in the reason", st)
+	}
+}
+
 // sameWords compares lists such as those of groups, in any order.
 func sameWords(a, b string) bool {
 	count := map[string]int{}
@@ -97,6 +142,8 @@ func TestOtherUserWithoutRoot(t *testing.T) {
 		limits.nofile = 100000
 		[program.endless]
 		limits.nofile = "10:infinity"
+		[program.urgent]
+		nice = -5
 		[program.own]
 		user = "nobody"
 		limits.nofile = 50
@@ -111,6 +158,9 @@ func TestOtherUserWithoutRoot(t *testing.T) {
 	}
 	if st := s.WaitState("endless", "failed"); !strings.Contains(st.Reason, "set limits.nofile: infinity is") {
 		t.Errorf("no hard limit: %v, want the key and the value in the reason", st)
+	}
+	if st := s.WaitState("urgent", "failed"); !strings.Contains(st.Reason, "set nice: -5 is below") || !strings.Contains(st.Reason, "CAP_SYS_NICE") {
+		t.Errorf("a lower nice value: %v, want the key and what is missing in the reason", st)
 	}
 	st := s.WaitState("own", "running")
 	if got := s.Field(st.Pid, "status", "Uid"); !strings.HasPrefix(got, "65534") {

@@ -87,19 +87,25 @@ func (a *Attributes) setLimits() *Error {
 	return nil
 }
 
-// setAffinity restricts the thread to CPUs. A mask of the kernel has words of the machine's size.
+// maxCPUs is the most that a kernel can be built for.
+const maxCPUs = 8192
+
+// setAffinity restricts the thread to CPUs. The kernel leaves out those that it does not have,
+// unless these are all, so the result is checked.
 func setAffinity(cpus []int) error {
-	const bits = 8 * int(unsafe.Sizeof(uintptr(0)))
-	var mask []uintptr
+	set := unix.NewCPUSet(maxCPUs)
 	for _, cpu := range cpus {
-		for len(mask) <= cpu/bits {
-			mask = append(mask, 0)
-		}
-		mask[cpu/bits] |= 1 << (cpu % bits)
+		set.Set(cpu)
 	}
-	size := uintptr(len(mask)) * unsafe.Sizeof(mask[0])
-	if _, _, err := unix.RawSyscall(unix.SYS_SCHED_SETAFFINITY, 0, size, uintptr(unsafe.Pointer(&mask[0]))); err != 0 {
+	if err := unix.SchedSetaffinityDynamic(0, set); err != nil {
 		return err
+	}
+	set.Zero()
+	if err := unix.SchedGetaffinityDynamic(0, set); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(cpus, func(cpu int) bool { return !set.IsSet(cpu) }) {
+		return unix.EINVAL
 	}
 	return nil
 }

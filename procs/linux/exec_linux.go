@@ -135,9 +135,7 @@ func explainStep(a *attempt, p *prepared, err error) error {
 	case execshim.StageGroups, execshim.StageGID, execshim.StageUID:
 		se.Path, se.Err = p.program.User, explainRunAs(p, failed.Errno)
 	default:
-		if _, ok := failed.Stage.Limit(); ok {
-			se.Err = fmt.Errorf("%w; only root outside of a user namespace may raise a hard limit", failed.Errno)
-		}
+		se.Err = explainAttribute(p.program, failed)
 	}
 	return se
 }

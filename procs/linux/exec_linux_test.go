@@ -303,6 +303,50 @@ func TestExecuteWithLimits(t *testing.T) {
 	})
 }
 
+// attributes returns a program with attributes.
+func attributes(a config.Attributes) config.Program {
+	return config.Program{Settings: &config.Settings{Attributes: a}}
+}
+
+// TestExecuteWithAttributes: attributes hold from the program's first instruction, also for a
+// program of another user, and not for superd.
+func TestExecuteWithAttributes(t *testing.T) {
+	// nice value, real-time priority, policy
+	show := shell("set -- $(cat /proc/self/stat); echo $${19} $${40} $${41}; ionice; grep Cpus_allowed_list /proc/self/status; cat /proc/self/oom_score_adj")
+	before := first(newStarter(t, &config.Program{Command: show, Settings: &config.Settings{}}).run(t))
+	for _, tt := range []struct {
+		name string
+		a    config.Attributes
+		want string // in its output, by words
+	}{
+		{"nice", config.Attributes{Nice: ptr(7)}, "7 0 0"},
+		{"nice of less", config.Attributes{Nice: ptr(-3)}, "-3 0 0"},
+		{"ionice", config.Attributes{IONice: &config.IONice{Class: config.IOBestEffort, Level: 6}}, "best-effort: prio 6"},
+		{"ionice idle", config.Attributes{IONice: &config.IONice{Class: config.IOIdle}}, "idle"},
+		{"a CPU", config.Attributes{CPUAffinity: []int{0}}, "Cpus_allowed_list: 0"},
+		{"batch", config.Attributes{Nice: ptr(4), Scheduling: &config.Scheduling{Policy: config.PolicyBatch}}, "4 0 3"},
+		{"round robin", config.Attributes{Nice: ptr(4), Scheduling: &config.Scheduling{Policy: config.PolicyRR, Priority: 5}}, "4 5 2"},
+		{"oom_score_adj", config.Attributes{OOMScoreAdj: ptr(345)}, "345"},
+	} {
+		for _, user := range []string{"", needUser(t)} {
+			t.Run(tt.name+" "+user, func(t *testing.T) {
+				program := attributes(tt.a)
+				program.Command, program.User = show, user
+				if _, err := program.Attributes.Check(privilege.Attributes{}); err != nil {
+					t.Skip(err)
+				}
+				got, exit := newStarter(t, &program).run(t)
+				if text := " " + strings.Join(strings.Fields(got), " ") + " "; !strings.Contains(text, " "+tt.want+" ") || !exit.Success() {
+					t.Errorf("%v: it printed\n%s\nwant %s over\n%s", exit, got, tt.want, before)
+				}
+			})
+		}
+	}
+	if after := first(newStarter(t, &config.Program{Command: show, Settings: &config.Settings{}}).run(t)); after != before {
+		t.Errorf("a program without attributes printed\n%s\nbefore\n%s", after, before)
+	}
+}
+
 // TestExecuteKeepsTheSoftLimit: neither the program nor the exec shim inherits the limit that Go
 // has raised for itself.
 func TestExecuteKeepsTheSoftLimit(t *testing.T) {

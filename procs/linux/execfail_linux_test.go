@@ -67,6 +67,10 @@ func TestAsOrdinaryUser(t *testing.T) {
 		{config.Program{Settings: &config.Settings{User: "root"}}, fmt.Sprintf("change user root: superd runs as user %d and group %d, and may not change to 0 and 0: only root may", uid, gid)},
 		{config.Program{Settings: &config.Settings{SupplementaryGroups: []string{"0"}}}, "change groups: superd may not change its supplementary groups: only root may"},
 		{config.Program{Settings: &config.Settings{Limits: config.Limits{Rlimits: files(open.Max + 1)}}}, fmt.Sprintf("set limits.nofile: %d is above the hard limit, %d, which only root", open.Max+1, open.Max)},
+		{attributes(config.Attributes{Nice: ptr(-5)}), "set nice: -5 is below superd's own nice value, "},
+		{attributes(config.Attributes{IONice: &config.IONice{Class: config.IORealTime}}), "set ionice: the class realtime needs root"},
+		{attributes(config.Attributes{Scheduling: &config.Scheduling{Policy: config.PolicyRR, Priority: 5}}), "set scheduling: real-time priority 5 needs root"},
+		{attributes(config.Attributes{OOMScoreAdj: ptr(-1000)}), "set oom_score_adj: -1000 is below superd's own oom_score_adj, "},
 		{config.Program{Settings: &config.Settings{Directory: closed}}, fmt.Sprintf("enter directory %s: superd (user %d) may not enter /", closed, uid)},
 		{config.Program{Command: []string{closed + "/x"}, Settings: &config.Settings{}}, fmt.Sprintf("open executable %s/x: superd (user %d) may not enter /", closed, uid)},
 	}
@@ -117,6 +121,7 @@ func TestExecuteFails(t *testing.T) {
 		{"missing directory", config.Program{Settings: &config.Settings{User: user, Directory: dir + "/none"}}, "enter directory DIR/none: no such file or directory"},
 		{"directory that is a file", config.Program{Settings: &config.Settings{User: user, Directory: script}}, "enter directory DIR/script: not a directory"},
 		{"too many files", config.Program{Settings: &config.Settings{Limits: config.Limits{Rlimits: files(1 << 30)}}}, "set limits.nofile: 1073741824 is more than fs.nr_open, "},
+		{"a CPU that does not exist", attributes(config.Attributes{CPUAffinity: []int{0, 8000}}), "set cpu_affinity: to 0,8000: invalid argument; superd itself may use the CPUs "},
 		{"exec fails", config.Program{Command: []string{odd}, Settings: &config.Settings{}}, "execute DIR/odd: neither a script with a #! line nor a binary for this machine"},
 		{"exec fails in the step", config.Program{Command: []string{odd}, Settings: &config.Settings{Limits: step}}, "execute DIR/odd: neither a script with a #! line nor a binary for this machine"},
 		{"exec fails in the step as user", config.Program{Command: []string{odd}, Settings: &config.Settings{User: user, Limits: step}}, "execute DIR/odd: neither a script with a #! line nor a binary for this machine"},

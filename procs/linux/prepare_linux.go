@@ -7,9 +7,7 @@ import (
 
 	"superd/config"
 	"superd/config/document"
-	"superd/internal/execshim"
 	"superd/internal/passwd"
-	"superd/internal/privilege"
 	"superd/logs/pipe"
 	"superd/procs/host"
 	"superd/procs/notify"
@@ -72,7 +70,7 @@ func prepare(a *attempt, spec *host.SpawnSpec, child *host.Child) (*prepared, er
 			return nil, err
 		}
 	}
-	if err := checkRlimits(program.Limits.Rlimits); err != nil {
+	if err := checkAttributes(program); err != nil {
 		return nil, err
 	}
 	if err := makeDirectories(a, spec, owner); err != nil {
@@ -162,17 +160,6 @@ func openFIFO(a *attempt, outlet host.Outlet, open func(superds int) (int, error
 }
 
 func (p *prepared) stdoutAndStderr() (int, int) { return p.outputs[0], p.outputs[len(p.outputs)-1] }
-
-// checkRlimits refuses limits that superd may not set.
-func checkRlimits(limits config.Rlimits) error {
-	for _, limit := range limits {
-		if err := privilege.SetLimit(limit.Resource, limit.Hard); err != nil {
-			stage := execshim.StageLimit + execshim.Stage(limit.Resource)
-			return &host.SpawnError{Stage: stage.String(), Err: err}
-		}
-	}
-	return nil
-}
 
 // files returns the program's descriptors 0, 1, 2 and so on.
 func (p *prepared) files(null, stdout, stderr int) []int {
