@@ -122,7 +122,7 @@ var effects = sync.OnceValue(func() map[string]effect {
 		"limits.nofile": withNextRun, "limits.core": withNextRun, "limits.as": withNextRun, "limits.cpu_time": withNextRun, "limits.data": withNextRun, "limits.fsize": withNextRun,
 		"limits.memlock": withNextRun, "limits.msgqueue": withNextRun, "limits.nice": withNextRun, "limits.nproc": withNextRun, "limits.rtprio": withNextRun, "limits.rttime": withNextRun,
 		"limits.sigpending": withNextRun, "limits.stack": withNextRun,
-		"limits.memory": withNextRun, "limits.cpu": withNextRun, "limits.tasks": withNextRun,
+		"limits.memory": withNextRun, "limits.memory_high": withNextRun, "limits.swap": withNextRun, "limits.cpu": withNextRun, "limits.tasks": withNextRun, "limits.cpu_weight": withNextRun, "limits.io": withNextRun,
 		"type": withNextRun, "ready.notify": withNextRun, "ready.fd": withNextRun, "watchdog": withNextRun,
 		// Command of another program, the logger
 		"log.file": withNextRun, "log.format": withNextRun, "log.stderr": withNextRun, "log.stderr_file": withNextRun, "log.sink": withNextRun, "log.command": atOnce,

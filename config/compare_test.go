@@ -161,7 +161,7 @@ func fullProgram() *Program {
 		p.Directories[k].Mode = new(uint32)
 	}
 	p.Attributes = Attributes{Nice: new(int), IONice: &IONice{}, Scheduling: &Scheduling{Policy: PolicyFIFO}, OOMScoreAdj: new(int)}
-	p.Limits = Limits{Memory: new(int64), CPU: new(float64), Tasks: new(int64)}
+	p.Limits = Limits{Memory: new(int64), MemoryHigh: new(int64), Swap: new(int64), CPUWeight: new(int64), CPU: new(float64), Tasks: new(int64)}
 	return p
 }
 

@@ -342,9 +342,13 @@ const (
 type Limits struct {
 	Rlimits Rlimits `json:",omitempty"`
 
-	Memory *int64   // bytes
-	CPU    *float64 // CPUs, 0.5 being half of one
-	Tasks  *int64   // processes and threads
+	Memory     *int64    // bytes
+	MemoryHigh *int64    `json:",omitempty"` // bytes
+	Swap       *int64    `json:",omitempty"` // bytes
+	CPU        *float64  // CPUs, 0.5 being half of one
+	CPUWeight  *int64    `json:",omitempty"` // 1 to 10000
+	Tasks      *int64    // processes and threads
+	IO         []IOLimit `json:",omitempty"` // by path
 }
 
 // Scheduled reports whether the program has a schedule and is valid.

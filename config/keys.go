@@ -400,11 +400,27 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) **int64 { return &d.Limits.Memory },
 			"Memory of all its processes together (cgroup v2 controller `memory`). Above it the "+
 				"kernel kills all of them, and `reason` says so."),
+		bind("program", "limits.memory_high", optional(size(1)),
+			func(d *builder) **int64 { return &d.Limits.MemoryHigh },
+			"Memory above which the kernel slows its processes down and takes memory back "+
+				"(controller `memory`)."),
+		bind("program", "limits.swap", optional(size(0)),
+			func(d *builder) **int64 { return &d.Limits.Swap },
+			"Swap space of all its processes together (controller `memory`); 0: none."),
 		bind("program", "limits.cpu",
 			optional(number("from 0.001 to 1000", func(f float64) bool { return 0.001 <= f && f <= 1000 })),
 			func(d *builder) **float64 { return &d.Limits.CPU },
 			"CPUs that all its processes may use together (cgroup v2 controller `cpu`): 0.5 is "+
 				"half of one."),
+		bind("program", "limits.cpu_weight", optional(integer[int64](1, 10_000)),
+			func(d *builder) **int64 { return &d.Limits.CPUWeight },
+			"Share of CPU time where others want it, too (controller `cpu`). A program without "+
+				"the key has 100."),
+		bind("program", "limits.io", ioLimits,
+			func(d *builder) *[]IOLimit { return &d.Limits.IO },
+			"What all its processes together read and write on a block device in a second "+
+				"(controller `io`): `{ \"/dev/sda\" = { read = \"10MB\", write = \"5MB\", "+
+				"read_ops = 100, write_ops = 50 } }`. A file stands for the device that it is on."),
 		bind("program", "limits.tasks", optional(integer[int64](1, 1<<30)),
 			func(d *builder) **int64 { return &d.Limits.Tasks },
 			"Processes and threads (cgroup v2 controller `pids`). Above it a fork of the "+

@@ -52,3 +52,12 @@ func TestRlimitsAreNotShared(t *testing.T) {
 		}
 	}
 }
+
+// TestIOLimits: the limits of devices, by path, and how they are shown.
+func TestIOLimits(t *testing.T) {
+	p := program(t, "[program.web]\ncommand = 'x'\nlimits.io.'/var//lib' = { write = '1MiB' }\nlimits.io.'/dev/sda' = { read = 5, write_ops = 7 }")
+	const want = `{ "/dev/sda" = { read = "5", write_ops = 7 }, "/var/lib" = { write = "1MiB" } }`
+	if shown := findKey("program", "limits.io").shown(p.builder()); shown != want {
+		t.Errorf("limits.io is shown as %s, want %s", shown, want)
+	}
+}

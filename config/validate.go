@@ -83,6 +83,10 @@ func (d *builder) check() {
 	if d.Log.Format == LogDirect && d.Log.Sink == SinkFile {
 		d.checkDirect()
 	}
+	if l := d.Limits; l.Memory != nil && l.MemoryHigh != nil && *l.MemoryHigh >= *l.Memory {
+		d.mistakeAt("limits.memory_high", "limits.memory").fail("limits.memory_high (%s) has no effect unless it is less than limits.memory (%s): lower it, or remove it",
+			showSize(*l.MemoryHigh), showSize(*l.Memory))
+	}
 	if d.checkProbe("ready", readyChecks) {
 		ready := d.ready
 		d.Ready = &ready

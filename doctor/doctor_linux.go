@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -115,6 +116,17 @@ func calls() []Finding {
 	}
 }
 
+// controllerKeys are the keys that need a controller of cgroup v2.
+var controllerKeys = []struct {
+	controller string
+	keys       []string
+}{
+	{"memory", []string{"limits.memory", "limits.memory_high", "limits.swap"}},
+	{"cpu", []string{"limits.cpu", "limits.cpu_weight"}},
+	{"pids", []string{"limits.tasks"}},
+	{"io", []string{"limits.io"}},
+}
+
 // rights checks rights that keys of programs depend on.
 func rights() []Finding {
 	user := Finding{Name: "user", Works: privilege.ChangeUser(), For: "run programs as other users"}
@@ -128,7 +140,9 @@ func rights() []Finding {
 	if err != nil {
 		cgroups.Works, cgroups.Error = false, err.Error()
 		cgroups.Instead = "processes are found by scanning /proc"
-		cgroups.Keys = []string{"limits.memory", "limits.cpu", "limits.tasks"}
+		for _, c := range controllerKeys {
+			cgroups.Keys = append(cgroups.Keys, c.keys...)
+		}
 		cgroups.Remedy = "give superd a cgroup v2 directory that it may write (systemd: Delegate=yes)"
 	}
 	all := []Finding{user}
@@ -139,10 +153,10 @@ func rights() []Finding {
 	if err != nil {
 		return all
 	}
-	for _, c := range []struct{ controller, key string }{{"memory", "memory"}, {"cpu", "cpu"}, {"pids", "tasks"}} {
-		f := Finding{Name: "cgroup " + c.controller, Works: true, For: "apply limits." + c.key}
+	for _, c := range controllerKeys {
+		f := Finding{Name: "cgroup " + c.controller, Works: true, For: "apply " + strings.Join(c.keys, ", ")}
 		if err := controllers[c.controller]; err != nil {
-			f.Works, f.Error, f.Keys = false, err.Error(), []string{"limits." + c.key}
+			f.Works, f.Error, f.Keys = false, err.Error(), c.keys
 		}
 		all = append(all, f)
 	}

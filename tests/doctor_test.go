@@ -21,6 +21,12 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("where superd runs: %+v", free)
 	}
 
+	for _, name := range []string{"nice", "real-time", "ionice", "oom_score_adj", "limits.memlock", "limits.nproc"} {
+		if f := free.finding(t, name); !f.Works && (f.Error == "" || len(f.Keys) == 0) {
+			t.Errorf("%s: %+v, want what is missing, and for which keys", name, f)
+		}
+	}
+
 	sandbox := harness.Refusing("pidfd_open,pidfd_send_signal,clone3,timerfd,splice", "EPERM")
 	refused := examine(t, s, 0, sandbox)
 	for _, name := range []string{"pidfd_open", "pidfd_send_signal", "clone_into_cgroup", "timerfd_create", "splice"} {
@@ -28,7 +34,7 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%s, which is refused: %+v, want what superd does instead", name, f)
 		}
 	}
-	if f := refused.finding(t, "cgroups"); f.Works || f.Error == "" || strings.Join(f.Keys, " ") != "limits.memory limits.cpu limits.tasks" {
+	if f := refused.finding(t, "cgroups"); f.Works || f.Error == "" || strings.Join(f.Keys, " ") != "limits.memory limits.memory_high limits.swap limits.cpu limits.cpu_weight limits.tasks limits.io" {
 		t.Errorf("cgroups without clone3: %+v, want the keys that can't be kept", f)
 	}
 	// The running superd and `superd version --features` report the same.
@@ -70,7 +76,7 @@ func TestDoctorWithoutCgroups(t *testing.T) {
 			}
 			setLimit(t, dir, tt.name, tt.value)
 			f := examine(t, s, 0, inside).finding(t, "cgroups")
-			if f.Works || !strings.Contains(f.Error, dir+"/"+tt.name) || len(f.Keys) != 3 {
+			if f.Works || !strings.Contains(f.Error, dir+"/"+tt.name) || len(f.Keys) != 7 {
 				t.Errorf("cgroups: %+v, want that %s forbids them", f, tt.name)
 			}
 			stat, err := os.ReadFile(dir + "/cgroup.stat")

@@ -154,7 +154,7 @@ func TestLimitsWithoutController(t *testing.T) {
 	half, n := 0.5, int64(one)
 	missing, _ := cgroup.Try()
 	bothKinds(t, func(t *testing.T, b *treeBed) {
-		for controller, limits := range map[string]config.Limits{"memory": {Memory: &n}, "cpu": {CPU: &half}, "pids": {Tasks: &n}} {
+		for controller, limits := range map[string]config.Limits{"memory": {Swap: &n}, "cpu": {CPU: &half}, "pids": {Tasks: &n}, "io": {IO: []config.IOLimit{{Path: "/", Read: &n}}}} {
 			if b.kernel.cgroups != nil && missing[controller] == nil {
 				t.Skip("there are controllers")
 			}

@@ -50,6 +50,25 @@ awk -v u="$used" 'BEGIN { exit !(u > 0.5 && u < 1.6) }' || fail "spin has used $
 superd ctl stop spin >/dev/null
 ok "cpu: $used s in 5 s at a limit of 0.2"
 
+superd ctl start writer >/dev/null
+writer=$(cgroup_of writer)
+for setting in "memory.high $((40000000 / 4096 * 4096))" "memory.max max" "cpu.weight 50" "cpu.max max 100000" "pids.max 100"; do
+	file=${setting%% *} want=${setting#* }
+	[ "$(cat "$writer/$file")" = "$want" ] || fail "$file of writer: $(cat "$writer/$file"), want $want"
+done
+[ ! -e "$writer/memory.swap.max" ] || [ "$(cat "$writer/memory.swap.max")" = 0 ] || fail "writer may swap"
+grep -E "^[0-9]+:[0-9]+ rbps=max wbps=1000000 riops=max wiops=max$" "$writer/io.max" >/dev/null || fail "io.max of writer: $(cat "$writer/io.max")"
+before=$(grep -c written /var/log/superd/writer.log)
+sleep 9
+rounds=$(($(grep -c written /var/log/superd/writer.log) - before))
+((rounds >= 2 && rounds <= 4)) || fail "writer has written 3 MB $rounds times in 9 s, want 3 times"
+superd ctl stop writer >/dev/null
+ok "memory_high, swap, cpu_weight, io: writer has written 3 MB $rounds times in 9 s at 1 MB/s"
+
+superd ctl start nowhere >/dev/null 2>&1 && fail "nowhere runs without its limit"
+reason_of nowhere | grep -F "limit io: find the device of /proc: it is on no block device" >/dev/null || fail "nowhere: $(reason_of nowhere)"
+ok "refused: $(reason_of nowhere)"
+
 superd ctl start --no-wait bomb >/dev/null
 until_true "bomb runs" is bomb state running
 bomb=$(cgroup_of bomb)

@@ -171,7 +171,7 @@ func Try() (missing map[string]error, err error) {
 		return nil, errors.New(why)
 	}
 	missing = map[string]error{}
-	for _, controller := range []string{"memory", "cpu", "pids"} {
+	for _, controller := range []string{"memory", "cpu", "pids", "io"} {
 		if !hasWord(filepath.Join(c.own, "cgroup.controllers"), controller) {
 			missing[controller] = errors.New(c.whyMissing(controller))
 		}
@@ -372,9 +372,13 @@ func (c *Manager) whyMissing(controller string) string {
 	if err != nil {
 		return fmt.Sprintf("superd's cgroup %s does not have it", path.Dir(c.path))
 	}
+	name := controller
+	if name == "io" {
+		name = "blkio" // its name in cgroup v1, which the file has
+	}
 	for line := range strings.Lines(string(text)) {
 		switch f := strings.Fields(line); {
-		case len(f) < 4 || f[0] != controller:
+		case len(f) < 4 || f[0] != name:
 		case f[3] == "0":
 			return fmt.Sprintf("the kernel has it disabled; boot without cgroup_disable=%s", controller)
 		case f[1] != "0":

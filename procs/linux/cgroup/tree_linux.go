@@ -46,8 +46,8 @@ type Tree struct {
 	scan atomic.Pointer[proctree.Tree]
 
 	mu      sync.Mutex
-	written map[string]string // active limits, by file
-	scanned bool              // the last prepared spawn belongs to scan
+	written active // active limits; nil: none, or those of a predecessor
+	scanned bool   // the last prepared spawn belongs to scan
 }
 
 // NewTree returns the tree of the instance. dir is its directory if a predecessor created it; empty
