@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -45,10 +46,15 @@ func TestPostgreSQL(t *testing.T) {
 		command = ["PGBIN/postgres", "-D", "DIR/db", "-c", "listen_addresses=127.0.0.1", "-c", "port=PORT",
 			"-c", "unix_socket_directories="]
 		user = "postgres"
+		oom_score_adj = 200
+		limits = { nofile = "1024:2048", memlock = "64KiB" }
 		ready = { notify = true }
 		stop_signal = "SIGINT"
 		stop_timeout = "60s"
 		`)
+	pid := strconv.Itoa(s.Status("postgres").Pid)
+	s.want("200\n", "cat", "/proc/"+pid+"/oom_score_adj")
+	s.want("1024 2048\n", "sh", "-c", "sed -n 's/^Max open files *//p' /proc/"+pid+"/limits | awk '{ print $1, $2 }'")
 	psql := []string{"psql", "-h", "127.0.0.1", "-p", "PORT", "-U", "postgres", "-Atqc"}
 	s.run(append(psql, "create table t (n int); insert into t select generate_series(1, 1000)")...)
 	s.stop("postgres")

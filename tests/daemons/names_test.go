@@ -1,6 +1,9 @@
 package daemons
 
-import "testing"
+import (
+	"strconv"
+	"testing"
+)
 
 func TestNamed(t *testing.T) {
 	s := newSite(t, "bind9")
@@ -24,14 +27,18 @@ func TestNamed(t *testing.T) {
 ns A 127.0.0.1
 www A 192.0.2.7
 `)
+	s.file("default", "# startup options for the server\nOPTIONS=\"-u bind -c DIR/named.conf\"\n")
 	s.start(`
 		[program.named]
-		command = ["/usr/sbin/named", "-f", "-u", "bind", "-c", "DIR/named.conf"]
+		env_file = ["-DIR/none", "-DIR/default"]
+		command = "/usr/sbin/named -f $OPTIONS"
+		nice = 1
 		ready = { notify = true }
 		`)
 	if as := userOf(t, s.Status("named").Pid); as != "bind" {
 		t.Errorf("it runs as %s", as)
 	}
+	s.want("1\n", "sh", "-c", "cut -d ' ' -f 19 /proc/"+strconv.Itoa(s.Status("named").Pid)+"/stat")
 	s.want("192.0.2.7\n", "dig", "@127.0.0.1", "-p", "PORT", "+short", "www.example.test")
 	s.stop("named")
 }

@@ -110,7 +110,8 @@ PermitRootLogin prohibit-password
 `)
 	s.start(`
 		[program.sshd]
-		command = ["/usr/sbin/sshd", "-D", "-e", "-f", "DIR/sshd_config"]
+		env_file = "-DIR/none"
+		command = "/usr/sbin/sshd -D $SSHD_OPTS -e -f DIR/sshd_config"
 		pre_start = [["install", "-d", "-m", "0755", "/run/sshd"]]
 		ready = { notify = true }
 		kill_mode = "process"
