@@ -3,6 +3,7 @@ package linux
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -64,10 +65,10 @@ func explainAttribute(program *config.Program, failed *execshim.Error) error {
 		limit, _ := program.Limits.Rlimits.Of(resource)
 		return fmt.Errorf("to %d: %w; only root outside of a user namespace may raise a hard limit", limit.Hard, failed.Errno)
 	}
-	switch failed.Stage {
-	case execshim.StageCPUs:
+	if failed.Stage == execshim.StageCPUs {
 		return fmt.Errorf("to %s: %w; superd itself may use the CPUs %s: name those of this machine, and of superd's cpuset", config.ShowCPUs(program.Attributes.CPUAffinity), failed.Errno, ownCPUs())
-	case execshim.StageNice, execshim.StageIO, execshim.StageScheduling, execshim.StageOOM:
+	}
+	if slices.Contains([]execshim.Stage{execshim.StageNice, execshim.StageIO, execshim.StageScheduling, execshim.StageOOM}, failed.Stage) {
 		return fmt.Errorf("%w; only root outside of a user namespace, or a container that allows it, may do that", failed.Errno)
 	}
 	return failed.Errno
