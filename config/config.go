@@ -86,8 +86,8 @@ type Settings struct {
 	SupplementaryGroups []string // nil: those of User; empty: none
 	Umask               *uint32  // nil: the umask of superd
 
-	Directories              [DirectoryKinds]Directories // by kind
-	RuntimeDirectoryPreserve bool                        // it is not removed with a run
+	Directories              [DirectoryKinds]Directories `json:",omitzero"` // by kind
+	RuntimeDirectoryPreserve bool                        `json:",omitzero"` // it is not removed with a run
 
 	Replicas   int // 0: none runs
 	Type       Type
