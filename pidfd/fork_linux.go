@@ -112,7 +112,7 @@ func (f *cloneSpec) track(b *Progress) {
 // fill fills f, which is empty, with all that the child needs but its slots.
 func (a *Attr) fill(f *cloneSpec) error {
 	f.Files, f.Room, f.OpenFiles = append(f.Files, a.Files...), a.Room, a.OpenFiles
-	f.Credential, f.Cgroup = a.Credential, a.CgroupFD
+	f.Credential, f.Cgroup, f.UserNamespace = a.Credential, a.CgroupFD, a.UserNamespace
 	if a.Progress != nil {
 		f.track(a.Progress)
 	} else {

@@ -73,6 +73,9 @@ func (a *Attr) spawn() (*Process, error) {
 	attr := &syscall.ProcAttr{Dir: a.Dir, Env: a.Env, Sys: &syscall.SysProcAttr{
 		Setsid: true, Credential: a.Credential, PidFD: &pidFD, UseCgroupFD: a.CgroupFD >= 0, CgroupFD: a.CgroupFD,
 	}}
+	if a.UserNamespace {
+		attr.Sys.Cloneflags, attr.Sys.AmbientCaps = unix.CLONE_NEWUSER, allCapabilities()
+	}
 	for _, fd := range a.Files {
 		attr.Files = append(attr.Files, uintptr(fd))
 	}
@@ -95,6 +98,17 @@ func (a *Attr) spawn() (*Process, error) {
 	}
 	*child = Process{pid: int32(pid), fd: int32(pidFD)}
 	return child, nil
+}
+
+// allCapabilities returns the numbers of the capabilities that the kernel knows.
+func allCapabilities() (numbers []uintptr) {
+	for n := uintptr(0); n < 64; n++ {
+		if unix.Prctl(unix.PR_CAPBSET_READ, n, 0, 0, 0) != nil {
+			break
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers
 }
 
 func (a *Attr) forkExec(attr *syscall.ProcAttr) (pid int, err error) {

@@ -18,6 +18,9 @@ type Attr struct {
 	// Descriptors that become its 0, 1, 2…; -1 leaves a number closed. The caller still owns them.
 	Files      []int
 	Credential *syscall.Credential // user and groups, nil for this process's
+	// It starts in a user namespace of its own, in which no user is known yet. It has all
+	// capabilities there, also after its exec. Credential is nil then
+	UserNamespace bool
 	// Open cgroup v2 directory in which it starts (Linux 5.7), -1: that of this process
 	CgroupFD int
 	// Its limit on open files, see InheritedOpenFiles; nil: this process's

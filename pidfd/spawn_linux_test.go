@@ -292,3 +292,19 @@ func TestStartByTheClock(t *testing.T) {
 		known = known || c.start > 0
 	}
 }
+
+// TestSpawnInUserNamespace: the program has all capabilities of a new user namespace, in which it
+// is nobody.
+func TestSpawnInUserNamespace(t *testing.T) {
+	for name, cgroup := range map[string]int{"by fork": -1, "into a cgroup": ownCgroup(t)} {
+		c := spawnAttr(t, &Attr{
+			Path: "/bin/sh", Args: []string{"sh", "-c", "id -u; grep CapEff /proc/self/status; cat /proc/self/uid_map"},
+			CgroupFD: cgroup, UserNamespace: true,
+		})
+		uid, rest, _ := strings.Cut(c.silent(t), "\n")
+		_, set, _ := strings.Cut(strings.TrimSpace(rest), "\t")
+		if caps, err := strconv.ParseUint(set, 16, 64); uid != "65534" || err != nil || caps&(1<<unix.CAP_SYS_ADMIN) == 0 {
+			t.Errorf("%s: the child is user %s and has %s, want all capabilities", name, uid, rest)
+		}
+	}
+}

@@ -59,6 +59,11 @@ func (s *Spec) execute() (errno syscall.Errno) {
 			syscall.RawSyscall(unix.SYS_CLOSE_RANGE, r[0], r[1], 0)
 		}
 	}
+	if s.UserNamespace {
+		if errno = s.keepCapabilities(); errno != 0 {
+			return errno
+		}
+	}
 	if c := s.Credential; c != nil {
 		if !c.NoSetGroups {
 			if _, _, errno = syscall.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(c.Groups)), uintptr(unsafe.Pointer(s.groups)), 0); errno != 0 {
@@ -88,6 +93,31 @@ func (s *Spec) execute() (errno syscall.Errno) {
 	}
 	_, _, errno = syscall.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(s.path)), uintptr(unsafe.Pointer(s.argv)), uintptr(unsafe.Pointer(s.envv)))
 	return errno
+}
+
+// keepCapabilities makes all permitted capabilities ambient, so that the exec does not end them: in
+// the new user namespace the child's user is unknown.
+//
+//go:norace
+//go:nocheckptr
+//go:nosplit
+func (s *Spec) keepCapabilities() (errno syscall.Errno) {
+	header, sets := uintptr(unsafe.Pointer(&s.capHeader)), uintptr(unsafe.Pointer(&s.capSets))
+	if _, _, errno = syscall.RawSyscall(unix.SYS_CAPGET, header, sets, 0); errno != 0 {
+		return errno
+	}
+	s.capSets[0].Inheritable = s.capSets[0].Permitted
+	s.capSets[1].Inheritable = s.capSets[1].Permitted
+	if _, _, errno = syscall.RawSyscall(unix.SYS_CAPSET, header, sets, 0); errno != 0 {
+		return errno
+	}
+	for capability := uintptr(0); capability < 64; capability++ {
+		_, _, errno = syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, capability, 0, 0, 0)
+		if errno != 0 {
+			return 0 // the kernel has no further ones
+		}
+	}
+	return 0
 }
 
 // growTable enlarges the descriptor table, which is fast while only one thread has it. The exec

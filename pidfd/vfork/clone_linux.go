@@ -72,6 +72,10 @@ func (s *Spec) setArgs() {
 	if s.CloseFrom != 0 {
 		s.args.flags |= unix.CLONE_FILES
 	}
+	if s.UserNamespace {
+		s.args.flags |= unix.CLONE_NEWUSER
+		s.capHeader.Version = unix.LINUX_CAPABILITY_VERSION_3
+	}
 	if s.path != nil && s.Cgroup >= 0 {
 		// A kernel with CLONE_INTO_CGROUP (5.7) also has CLONE_CLEAR_SIGHAND (5.5), with which it
 		// resets the handlers. The runtime would reset some fifty signals one by one while this

@@ -25,7 +25,9 @@ type Spec struct {
 	Room        int          // least size of its descriptor table
 	OpenFiles   *unix.Rlimit
 	Credential  *syscall.Credential
-	Cgroup      int // descriptor of the cgroup in which it starts; -1: the parent's
+	// the child starts in a user namespace of its own, and keeps its capabilities there at the exec
+	UserNamespace bool
+	Cgroup        int // descriptor of the cgroup in which it starts; -1: the parent's
 
 	// where the kernel writes the child's pidfd before it exists, and its pid before its first
 	// instruction; Pid is needed for a program only
@@ -42,6 +44,8 @@ type Spec struct {
 	pointers   []*byte // of argv and envv, each list with a final nil
 	mask       uint64  // signals blocked in the child: those of the thread that forks
 	args       cloneArgs
+	capHeader  unix.CapUserHeader
+	capSets    [2]unix.CapUserData
 }
 
 // maxText is the largest text, in bytes, that a Spec keeps: few programs have an environment as
