@@ -6,7 +6,7 @@ TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: help sim backrefs lives fuzz build run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-limits test-daemons test-containers bench bench-loop bench-quick clean
+.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-limits test-daemons test-containers bench bench-loop bench-quick clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -15,8 +15,12 @@ run: build ## build superd and run two programs that print random numbers, until
 	@# A job of its own in the terminal, so that Ctrl-C reaches superd alone and make shows how it ended.
 	@bash -mc './superd run -c examples/random/superd.toml; exit $$?'
 
-build: ## build ./superd, a static binary
+build: shim ## build ./superd, a static binary
 	go build -trimpath -o superd ./cmd/superd
+
+# The exec shim with the sandbox is embedded in superd. GOARCH applies to both.
+shim:
+	go build -trimpath -ldflags='-s -w' -o sandbox/shim/bin/superd-exec ./cmd/superd-exec
 
 test: deps check unit ## run every check and test; installs what they need first, as root on Debian
 
@@ -49,12 +53,12 @@ cross: ## check the types for every architecture, and build some
 	GOARCH=riscv64 go vet ./pidfd/...
 	GOARCH=riscv64 go build ./pidfd/...
 	GOARCH=arm64 go vet ./pidfd/...
-	GOARCH=arm64 go build -o /dev/null ./cmd/superd
+	GOARCH=arm64 go build -o /dev/null ./cmd/superd ./cmd/superd-exec
 
 cross-build: ## build superd for every architecture and for macOS
 	@set -e; for arch in $(ARCHITECTURES); do \
 		echo "go build: linux/$$arch"; \
-		GOARCH=$$arch go build -o /dev/null ./cmd/superd; \
+		GOARCH=$$arch go build -o /dev/null ./cmd/superd ./cmd/superd-exec; \
 	done
 	GOOS=darwin GOARCH=arm64 go build -o /dev/null ./cmd/superd
 

@@ -127,6 +127,14 @@ var effects = sync.OnceValue(func() map[string]effect {
 		// Command of another program, the logger
 		"log.file": withNextRun, "log.format": withNextRun, "log.stderr": withNextRun, "log.stderr_file": withNextRun, "log.sink": withNextRun, "log.command": atOnce,
 
+		"sandbox.preset": withNextRun, "sandbox.best_effort": withNextRun,
+		"sandbox.no_new_privileges": withNextRun, "sandbox.capabilities": withNextRun, "sandbox.ambient_capabilities": withNextRun,
+		"sandbox.protect_system": withNextRun, "sandbox.read_only": withNextRun, "sandbox.read_write": withNextRun, "sandbox.inaccessible": withNextRun,
+		"sandbox.private_tmp": withNextRun, "sandbox.private_devices": withNextRun, "sandbox.private_network": withNextRun, "sandbox.root_directory": withNextRun,
+		"sandbox.landlock.read": withNextRun, "sandbox.landlock.write": withNextRun, "sandbox.landlock.execute": withNextRun,
+		"sandbox.landlock.bind_tcp": withNextRun, "sandbox.landlock.connect_tcp": withNextRun,
+		"sandbox.syscalls.allow": withNextRun, "sandbox.syscalls.deny": withNextRun, "sandbox.syscalls.errno": withNextRun,
+
 		"replicas": counted,
 
 		"groups": atOnce, "schedule": atOnce, "schedule_jitter": atOnce, "schedule_missed": atOnce, "autostart": atOnce, "essential": atOnce, "requires": atOnce, "after": atOnce,
@@ -213,6 +221,9 @@ func (p *Program) builder() *builder {
 	}
 	if p.Health != nil {
 		d.health = *p.Health
+	}
+	if p.Sandbox != nil {
+		d.sandbox = *p.Sandbox
 	}
 	return d
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"superd/sandbox"
 )
 
 // describe returns the differences in the form of the tests.
@@ -162,6 +164,7 @@ func fullProgram() *Program {
 	}
 	p.Attributes = Attributes{Nice: new(int), IONice: &IONice{}, Scheduling: &Scheduling{Policy: PolicyFIFO}, OOMScoreAdj: new(int)}
 	p.Limits = Limits{Memory: new(int64), MemoryHigh: new(int64), Swap: new(int64), CPUWeight: new(int64), CPU: new(float64), Tasks: new(int64)}
+	p.Sandbox = &sandbox.Settings{NoNewPrivileges: new(bool)}
 	return p
 }
 

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"superd/config/document"
+	"superd/sandbox"
 )
 
 // A Config is a configuration file together with the files it includes.
@@ -128,8 +129,9 @@ type Settings struct {
 	ReloadCommand []string
 	ReloadSignal  syscall.Signal // 0: none
 
-	Log    Log
-	Limits Limits
+	Log     Log
+	Limits  Limits
+	Sandbox *sandbox.Settings // nil: none
 
 	Attributes Attributes `json:",omitzero"`
 }

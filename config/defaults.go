@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"superd/config/document"
+	"superd/sandbox"
 )
 
 // builtin returns a builder with the built-in defaults.
@@ -38,6 +39,7 @@ func builtin() *builder {
 	}
 	d.ready = Ready{Interval: time.Second, Timeout: 2 * time.Second}
 	d.health = Health{Interval: 10 * time.Second, Timeout: 2 * time.Second, Failures: 3, Action: HealthRestart}
+	d.sandbox = sandbox.Settings{Preset: sandbox.PresetNone}
 	return d
 }
 
@@ -53,6 +55,7 @@ type builder struct {
 	Program
 	ready   Ready
 	health  Health
+	sandbox sandbox.Settings // without its preset filled in
 	superd  Superd
 	include []string
 
@@ -156,6 +159,9 @@ func (d *builder) complete() {
 	}
 	if d.Type == TypeOneshot && !d.isSet("restart") {
 		d.Restart = RestartNever
+	}
+	if d.Directory == "" && d.sandbox.RootDirectory != "" {
+		d.Directory = "/"
 	}
 	if d.Directory == "" {
 		d.Directory = document.EscapeDollars(d.self.Dir)

@@ -51,7 +51,7 @@ const most = 1_000_000 // limit for counts, far below an overflow
 // keys returns the table of all keys, in the order of the reference. It is built on first use,
 // since not every command needs it.
 var keys = sync.OnceValue(func() []key {
-	return []key{
+	return slices.Concat([]key{
 		bind("", "include", list("array of strings", word),
 			func(d *builder) *[]string { return &d.include },
 			"More files to read, relative to this one; `*`, `?` and `[…]` match as in a shell. "+
@@ -425,7 +425,7 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) **int64 { return &d.Limits.Tasks },
 			"Processes and threads (cgroup v2 controller `pids`). Above it a fork of the "+
 				"program fails."),
-	}
+	}, sandboxKeys())
 })
 
 // findKey returns the key of a table, nil if there is none.

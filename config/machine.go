@@ -56,6 +56,12 @@ func (l *loader) checkPaths(d *builder) {
 	if l.stat == nil || len(d.Command) == 0 || strings.Contains(d.Directory, "$") {
 		return
 	}
+	if d.Sandbox != nil && d.Sandbox.RootDirectory != "" {
+		if _, err := l.stat(d.Sandbox.RootDirectory); errors.Is(err, fs.ErrNotExist) {
+			d.mistakeAt("sandbox.root_directory").warn("no directory %s on this machine: make it, or write another one", d.Sandbox.RootDirectory)
+		}
+		return // the other paths are below it
+	}
 	switch info, err := l.stat(d.Directory); {
 	case errors.Is(err, fs.ErrNotExist):
 		d.mistakeAt("directory").warn("no directory %s on this machine: make it, or write another one", d.Directory)

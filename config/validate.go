@@ -101,6 +101,7 @@ func (d *builder) check() {
 		health := d.health
 		d.Health = &health
 	}
+	d.checkSandbox()
 }
 
 // checkKill checks what follows the stop time-out.

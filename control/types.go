@@ -52,6 +52,9 @@ type Status struct {
 	DroppedBytes int64 `json:"dropped_bytes,omitzero"`
 	DroppedLines int64 `json:"dropped_lines,omitzero"`
 
+	// What of its sandbox could not be enforced; absent: nothing
+	SandboxWarnings []string `json:"sandbox_warnings,omitzero"`
+
 	// Absent: no failure to write its log is known
 	LogOutage *LogOutage `json:"log_outage,omitzero"`
 }

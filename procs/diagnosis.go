@@ -52,6 +52,7 @@ type ProcessDiagnosis struct {
 	Unattributed []host.UnattributedProcess // that may belong to it
 	// Why it has no cgroup though others have one; empty if it has one
 	NoCgroup string
+	Sandbox  []string // what of its sandbox could not be enforced
 }
 
 // A HealthDiagnosis is the last health check of an instance, and what it probes.
@@ -114,7 +115,7 @@ func (s *Supervisor) diagnosis(in *instance.Instance) Diagnosis {
 		},
 		WaitsFor: in.Node.WaitsFor(), Stage: r.Stage,
 		Processes: ProcessDiagnosis{
-			Unkillable: r.Unkillable, Unattributed: unattributedOf(s.Host, in), NoCgroup: in.Tree.Lack(),
+			Unkillable: r.Unkillable, Unattributed: unattributedOf(s.Host, in), NoCgroup: in.Tree.Lack(), Sandbox: r.Sandbox,
 		},
 		Output:    diagnoseOutput(in, r.NoOutput),
 		NextStart: st.NextStart,

@@ -53,6 +53,9 @@ func (d *Diagnosis) Explain(events []eventlog.Event) string {
 	if d.Processes.NoCgroup != "" {
 		printf("It has no cgroup until its next start: %s. Its leftover processes are found by scanning /proc.", d.Processes.NoCgroup)
 	}
+	for _, warning := range d.Processes.Sandbox {
+		printf("Its sandbox is incomplete: %s.", warning)
+	}
 	d.explainLostOutput(printf)
 	if d.HangsIn != "" {
 		printf("An earlier start still hangs: %s. The next one waits for it.", d.HangsIn)

@@ -65,6 +65,7 @@ func (k *quickSystem) RemoveNames([]string) {}
 func (k *quickSystem) RemoveDirectories([]string, func(error)) func() {
 	return func() {}
 }
+func (k *quickSystem) RemoveTmp(string)                     {}
 func (k *quickSystem) RemoveOtherNames(dirs, keep []string) {}
 func (p *quickProcess) Pid() int                            { return p.pid }
 func (p *quickProcess) FD() int                             { return p.fd }

@@ -20,6 +20,7 @@ type Status struct {
 	StatusText string // what the program reports of itself (STATUS=)
 	Check      *Check // last health check; nil before the first
 	Main       MainStatus
+	Sandbox    []string // what of its sandbox could not be enforced
 	Since      time.Time
 	Restarts   int                  // automatic restarts since the operator's last start
 	Exit       *instance.ExitStatus // how the last run ended; nil before the first end
@@ -130,8 +131,8 @@ func (s *Supervisor) statusOf(in *instance.Instance, r instance.Report) Status {
 		WantedUp:  m.Desired().Up,
 		Reason:    r.Reason, ReasonKind: r.ReasonKind,
 		Healthy:    r.Health.Healthy,
-		StatusText: r.Main.StatusText,
-		NextStart:  r.NextStart,
+		StatusText: r.Main.StatusText, Sandbox: r.Sandbox,
+		NextStart: r.NextStart,
 	}
 	if r.LastExit != nil {
 		exit := *r.LastExit

@@ -9,7 +9,7 @@ import (
 var platformCommands = []subcommand{{"doctor", newDoctorCommand}, {"clean-cgroup", newCleanCgroupCommand}}
 
 // becomeProgram does not return if this process is the exec shim of a program.
-func becomeProgram() { execshim.Run() }
+func becomeProgram() { execshim.Run(nil) }
 
 // features reports by name which newer features the kernel has.
 func features() map[string]bool {

@@ -38,7 +38,7 @@ func TestGoldenAnswers(t *testing.T) {
 	}
 	all = append(all, procs.Status{
 		Name: "web@2", Program: "web", Groups: []string{"front"}, State: fsm.Running, Ready: true, Healthy: new(false),
-		StatusText: "3 clients", Check: &procs.Check{At: at(1), Took: time.Second, Outcome: probe.Failed, Reason: "refused", Failures: 2},
+		StatusText: "3 clients", Sandbox: []string{"sandbox.landlock: operation not supported"}, Check: &procs.Check{At: at(1), Took: time.Second, Outcome: probe.Failed, Reason: "refused", Failures: 2},
 		Main: procs.MainStatus{Pid: 1 << 30, Uptime: time.Minute}, Since: at(0), Restarts: 3,
 		Exit:      &procs.ExitStatus{Signal: "SIGKILL", At: at(0), Known: true},
 		NextStart: new(1500 * time.Millisecond), LogFile: "/var/log/superd/web@2.log",

@@ -282,7 +282,7 @@ func status(st *procs.Status, lastLine string, usage host.TreeUsage) control.Sta
 		Pid: present(st.Main.Pid), Restarts: st.Restarts,
 		LogFile: present(st.LogFile), LastLine: present(lastLine), Reason: present(st.Reason),
 		ReasonKind: present(st.ReasonKind.String()),
-		StatusText: present(st.StatusText),
+		StatusText: present(st.StatusText), SandboxWarnings: st.Sandbox,
 	}
 	if c := st.Check; c != nil {
 		out.HealthCheck = &control.HealthCheck{At: c.At, Took: c.Took.Seconds(), Reason: present(c.Reason), Failures: c.Failures}

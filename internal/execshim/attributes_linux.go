@@ -1,7 +1,6 @@
 package execshim
 
 import (
-	"errors"
 	"runtime"
 	"slices"
 	"strconv"
@@ -47,12 +46,6 @@ func (a *Attributes) Apply() *Error {
 		}
 	}
 	return a.setLimits()
-}
-
-// failed returns the error of a stage.
-func failed(stage Stage, err error) *Error {
-	errno, _ := errors.AsType[syscall.Errno](err)
-	return &Error{Stage: stage, Errno: errno}
 }
 
 // limitsMemory reports whether a limit may keep this process from getting memory.

@@ -6,16 +6,22 @@
 // error and its stage are written to a pipe that closes at the exec, so the parent learns of it as
 // of a failed fork. Programs that need none of this are executed by the fork itself.
 //
+// For a program with a [Sandbox] superd executes another binary, cmd/superd-exec, which has the
+// code for that, too.
+//
 // It is a separate package since it runs in another process than all other code, and depends on the
 // kernel only.
 package execshim
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"superd/sandbox"
 )
 
 // Name is the name (argv[0]) under which superd's binary acts as the shim.
@@ -34,11 +40,19 @@ const ReportFD = 3
 // [Step.ReadyFD].
 const ReadyFD = 4
 
+// SandboxFD is the descriptor of the binary of a shim with a sandbox, which superd executes as
+// [SandboxBinary].
+const SandboxFD = 5
+
+// SandboxBinary is the path to execute for the shim with a sandbox.
+const SandboxBinary = "/proc/self/fd/5"
+
 // A Step is what the shim does, in the order of the fields, and what it executes then. A nil field
 // is inherited.
 type Step struct {
 	ReadyFD    int // 0: none
 	Attributes Attributes
+	Sandbox    string // plan of a [Sandbox] as JSON; "": none
 	Umask      *uint32
 	Credential *syscall.Credential // NoSetGroups is ignored
 	Dir        string              // absolute
@@ -63,6 +77,7 @@ const (
 	StageUID
 	StageDir
 	StageExecute
+	StageSandbox // between all others
 )
 
 var stageNames = [...]string{
@@ -78,15 +93,22 @@ var stageNames = [...]string{
 	StageUID:        "change user",
 	StageDir:        "enter directory",
 	StageExecute:    "execute",
+	StageSandbox:    "apply",
 }
 
 // An Error is a failed stage.
 type Error struct {
-	Stage Stage
-	Errno syscall.Errno
+	Stage   Stage
+	Errno   syscall.Errno
+	Sandbox *sandbox.Failure // of [StageSandbox]; nil: of another stage
 }
 
-func (e *Error) Error() string { return e.Stage.String() + ": " + e.Errno.Error() }
+func (e *Error) Error() string {
+	if e.Sandbox != nil {
+		return e.Stage.String() + " " + e.Sandbox.Error()
+	}
+	return e.Stage.String() + ": " + e.Errno.Error()
+}
 
 // Unwrap returns the error number.
 func (e *Error) Unwrap() error { return e.Errno }
@@ -98,24 +120,41 @@ var ErrDied = errors.New("the exec shim ended before the exec")
 const atExec = '!'
 
 // Result returns the meaning of a complete report: nil if the program was executed, else an [Error]
-// or [ErrDied].
-func Result(report []byte) error {
-	text, begun := strings.CutPrefix(string(report), string(atExec))
+// or [ErrDied]; and what a sandbox could not enforce.
+func Result(report []byte) ([]sandbox.Failure, error) {
+	warnings, rest := readWarnings(string(report))
+	text, begun := strings.CutPrefix(rest, string(atExec))
 	if text == "" && begun {
-		return nil
+		return warnings, nil
 	}
-	stage, number, _ := strings.Cut(text, " ")
+	stage, rest, _ := strings.Cut(text, " ")
+	number, failure, _ := strings.Cut(rest, " ")
 	index, serr := strconv.ParseUint(stage, 10, 8)
 	errno, err := strconv.Atoi(number)
 	if err != nil || serr != nil || !Stage(index).known() {
-		return ErrDied
+		return warnings, ErrDied
 	}
-	return &Error{Stage: Stage(index), Errno: syscall.Errno(errno)}
+	e := &Error{Stage: Stage(index), Errno: syscall.Errno(errno)}
+	if e.Stage == StageSandbox {
+		e.Sandbox = new(sandbox.Failure)
+		if err := json.Unmarshal([]byte(failure), e.Sandbox); err != nil {
+			return warnings, ErrDied
+		}
+	}
+	return warnings, e
 }
 
 // report returns e in the form that [Result] reads.
 func (e *Error) report() []byte {
-	return []byte(strconv.Itoa(int(e.Stage)) + " " + strconv.Itoa(int(e.Errno)))
+	text := []byte(strconv.Itoa(int(e.Stage)) + " " + strconv.Itoa(int(e.Errno)))
+	if e.Sandbox == nil {
+		return text
+	}
+	failure, err := json.Marshal(e.Sandbox)
+	if err != nil {
+		return text // it has strings and a number only
+	}
+	return append(append(text, ' '), failure...)
 }
 
 // Command returns arguments and environment for the process of the shim.
@@ -136,16 +175,16 @@ func (s *Step) Command() (args, env []string) {
 			set("group", strconv.FormatUint(uint64(gid), 10))
 		}
 	}
-	args = append([]string{Name, strings.Join(settings, ","), s.Dir, s.Path}, s.Args...)
+	args = append([]string{Name, strings.Join(settings, ","), s.Sandbox, s.Dir, s.Path}, s.Args...)
 	return args, hide(s.Env)
 }
 
 // parse decodes the result of Command.
 func parse(args, env []string) (*Step, bool) {
-	if len(args) < 5 || args[0] != Name {
+	if len(args) < 6 || args[0] != Name {
 		return nil, false
 	}
-	s := &Step{Dir: args[2], Path: args[3], Args: args[4:], Env: restore(env)}
+	s := &Step{Sandbox: args[2], Dir: args[3], Path: args[4], Args: args[5:], Env: restore(env)}
 	if args[1] == "" {
 		return s, true
 	}

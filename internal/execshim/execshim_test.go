@@ -2,12 +2,14 @@ package execshim
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"syscall"
 	"testing"
 
 	"superd/internal/rlimit"
+	"superd/sandbox"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -21,6 +23,7 @@ func TestCommandIsReadBack(t *testing.T) {
 		"all":                 {Umask: ptr(uint32(0o777)), Attributes: Attributes{Limits: []rlimit.Limit{{Resource: rlimit.Core, Soft: 1 << 62, Hard: rlimit.Infinity}, {Resource: rlimit.NoFile, Soft: 1, Hard: 2}}, OOMScoreAdj: ptr(-999), Nice: ptr(-20), IOPriority: ptr(3 << 13), CPUs: []int{0, 5, 900}, Scheduling: &Scheduling{1, 50}}, Credential: &syscall.Credential{Uid: 1<<32 - 2, Gid: 5, Groups: []uint32{5, 1<<32 - 2}}},
 		"group":               {Credential: &syscall.Credential{Uid: 1, Gid: 2, Groups: []uint32{3}}},
 		"a strange directory": {Umask: ptr(uint32(0))},
+		"a sandbox":           {Sandbox: `{"paths":[{"path":"/a, b=c"}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			step.Dir, step.Path = "/a, b=c", "/bin/a b"
@@ -41,13 +44,13 @@ func TestCommandIsReadBack(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
+	if step, ok := parse([]string{Name, "", "", "/", "/bin/true"}, nil); ok {
+		t.Errorf("a command without arguments is accepted: %+v", step)
+	}
 	for _, settings := range []string{"umask", "umask=8", "gid=1", "group=1", "new=1", "cpu=many", ",", "nice=1,", "soft=1", "priority=1", "limit=5", "limit=99"} {
-		if step, ok := parse([]string{Name, settings, "/", "/bin/true", "true"}, nil); ok {
+		if step, ok := parse([]string{Name, settings, "", "/", "/bin/true", "true"}, nil); ok {
 			t.Errorf("parse(%q) = %+v", settings, step)
 		}
-	}
-	if _, ok := parse([]string{Name, "", "/", "/bin/true"}, nil); ok {
-		t.Error("a command without arguments is accepted")
 	}
 }
 
@@ -64,14 +67,35 @@ func TestResult(t *testing.T) {
 		{"died", nil, ErrDied},
 		{"died while it wrote", []byte("7"), ErrDied},
 		{"an unknown stage", []byte("31 13"), ErrDied},
+		{"a sandbox that died while it wrote", []byte(fmt.Sprintf("%d 13 {", StageSandbox)), ErrDied},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := Result(tt.report)
+			_, got := Result(tt.report)
 			want, isStage := errors.AsType[*Error](tt.want)
 			if e, ok := errors.AsType[*Error](got); ok != isStage || ok && *e != *want || !isStage && !errors.Is(got, tt.want) {
 				t.Errorf("Result(%q) = %v, want %v", tt.report, got, tt.want)
 			}
 		})
+	}
+}
+
+// TestSandboxIsReported: failures and warnings of a sandbox are read back with their key.
+func TestSandboxIsReported(t *testing.T) {
+	odd := sandbox.Failure{Key: "read_only", Object: "/a \n?!b", Errno: syscall.ENOENT}
+	other := sandbox.Failure{Key: "syscalls", Errno: syscall.EACCES}
+	lines := warningLines([]sandbox.Failure{odd, other})
+	want := []sandbox.Failure{odd, other}
+	warnings, err := Result(append(lines, atExec))
+	if err != nil || !reflect.DeepEqual(warnings, want) {
+		t.Errorf("Result = %+v, %v, want %+v", warnings, err, want)
+	}
+	for _, before := range []string{"", string(atExec)} {
+		report := append(append(slices.Clone(lines), before...), failed(StageSandbox, &odd).report()...)
+		warnings, err := Result(report)
+		e, ok := errors.AsType[*Error](err)
+		if !ok || e.Sandbox == nil || *e.Sandbox != odd || !reflect.DeepEqual(warnings, want) {
+			t.Errorf("Result(%q) = %+v, %v, want %+v", report, warnings, err, odd)
+		}
 	}
 }

@@ -1,18 +1,21 @@
 package execshim
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"superd/sandbox"
 )
 
 // Run executes the step if this process was started as the shim, and does not return then. main
-// must call it first.
+// must call it first. open returns the sandbox for a plan; nil: this binary has none.
 //
 // Source: execve(2).
-func Run() {
+func Run(open func(plan string) (Sandbox, error)) {
 	if len(os.Args) == 0 || os.Args[0] != Name {
 		return
 	}
@@ -24,20 +27,61 @@ func Run() {
 	}
 	problem, report := &Error{Stage: StageRead, Errno: unix.EINVAL}, ReportFD
 	if step, ok := parse(os.Args, syscall.Environ()); ok {
-		problem = step.run(&report)
+		if step.Sandbox != "" {
+			_, _ = unix.FcntlInt(SandboxFD, unix.F_SETFD, unix.FD_CLOEXEC) // it is open
+		}
+		box, err := step.open(open)
+		if err == nil {
+			problem = step.run(box, &report)
+		}
 	}
 	// Without a reader superd has ended; its successor learns only the exit status.
 	_, _ = unix.Write(report, problem.report())
 	os.Exit(2)
 }
 
+// open returns the step's sandbox: one that does nothing without a plan.
+func (s *Step) open(open func(plan string) (Sandbox, error)) (Sandbox, error) {
+	switch {
+	case s.Sandbox == "":
+		return noSandbox{}, nil
+	case open == nil:
+		return nil, unix.ENOTSUP
+	}
+	return open(s.Sandbox)
+}
+
+// noSandbox is the sandbox of a program that has none.
+type noSandbox struct{}
+
+func (noSandbox) Isolate() error              { return nil }
+func (noSandbox) Bound() error                { return nil }
+func (noSandbox) KeepsCapabilities() bool     { return false }
+func (noSandbox) Restrict() error             { return nil }
+func (noSandbox) LoadFilter() error           { return nil }
+func (noSandbox) Warnings() []sandbox.Failure { return nil }
+
+func failed(stage Stage, err error) *Error {
+	if f, ok := errors.AsType[*sandbox.Failure](err); ok {
+		return &Error{Stage: StageSandbox, Errno: f.Errno, Sandbox: f}
+	}
+	errno, _ := errors.AsType[syscall.Errno](err)
+	return &Error{Stage: stage, Errno: errno}
+}
+
 // run returns only if a stage fails. report is the descriptor of the report, which may be moved.
-func (s *Step) run(report *int) *Error {
+func (s *Step) run(box Sandbox, report *int) *Error {
 	// Before the limit on open files, since both open one.
 	if s.ReadyFD != 0 {
 		if err := s.passReadyFD(report); err != nil {
 			return failed(StageReady, err)
 		}
+	}
+	if s.Attributes.limitsMemory() {
+		s.reserveMemory()
+	}
+	if err := box.Isolate(); err != nil {
+		return failed(StageSandbox, err)
 	}
 	if s.Attributes.limitsMemory() {
 		s.reserveMemory()
@@ -48,36 +92,60 @@ func (s *Step) run(report *int) *Error {
 	if s.Umask != nil {
 		unix.Umask(int(*s.Umask))
 	}
-	if c := s.Credential; c != nil {
-		groups := make([]int, len(c.Groups))
-		for i, gid := range c.Groups {
-			groups[i] = int(gid)
-		}
-		if err := syscall.Setgroups(groups); err != nil {
-			return failed(StageGroups, err)
-		}
-		if err := syscall.Setresgid(int(c.Gid), int(c.Gid), int(c.Gid)); err != nil {
-			return failed(StageGID, err)
-		}
-		if err := syscall.Setresuid(int(c.Uid), int(c.Uid), int(c.Uid)); err != nil {
-			return failed(StageUID, err)
-		}
-		// Ambient capabilities of a superd that is not root must not pass to a program of another
-		// user. The kernel clears them by itself only if the user was root. Older kernels have
-		// none.
-		if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil && err != unix.EINVAL {
-			return failed(StageUID, err)
-		}
+	if err := box.Bound(); err != nil {
+		return failed(StageSandbox, err)
+	}
+	if err := s.changeUser(box.KeepsCapabilities()); err != nil {
+		return err
+	}
+	if err := box.Restrict(); err != nil {
+		return failed(StageSandbox, err)
 	}
 	if err := unix.Chdir(s.Dir); err != nil {
 		return failed(StageDir, err)
 	}
 	// On EPIPE superd has ended. The start is in the journal: the successor finds the program, or
 	// ends the shim before.
-	if _, err := unix.Write(*report, []byte{atExec}); err != nil && err != unix.EPIPE {
+	if _, err := unix.Write(*report, append(warningLines(box.Warnings()), atExec)); err != nil && err != unix.EPIPE {
 		return failed(StageExecute, err)
 	}
+	if err := box.LoadFilter(); err != nil {
+		return failed(StageSandbox, err)
+	}
 	return failed(StageExecute, syscall.Exec(s.Path, s.Args, s.Env))
+}
+
+// changeUser changes user and groups. The thread loses its capabilities unless keep is set.
+func (s *Step) changeUser(keep bool) *Error {
+	c := s.Credential
+	if c == nil {
+		return nil
+	}
+	groups := make([]int, len(c.Groups))
+	for i, gid := range c.Groups {
+		groups[i] = int(gid)
+	}
+	if err := syscall.Setgroups(groups); err != nil {
+		return failed(StageGroups, err)
+	}
+	if err := syscall.Setresgid(int(c.Gid), int(c.Gid), int(c.Gid)); err != nil {
+		return failed(StageGID, err)
+	}
+	if keep {
+		if err := unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0); err != nil {
+			return failed(StageUID, err)
+		}
+	}
+	if err := syscall.Setresuid(int(c.Uid), int(c.Uid), int(c.Uid)); err != nil {
+		return failed(StageUID, err)
+	}
+	// Ambient capabilities of a superd that is not root must not pass to a program of another
+	// user. The kernel clears them by itself only if the user was root. Older kernels have
+	// none.
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil && err != unix.EINVAL {
+		return failed(StageUID, err)
+	}
+	return nil
 }
 
 // passReadyFD moves the readiness descriptor of the program to its number.

@@ -70,6 +70,9 @@ type Host interface {
 	// creates its own after that.
 	RemoveNames(paths []string)
 
+	// RemoveTmp removes the directory of a run's private_tmp, off the loop.
+	RemoveTmp(path string)
+
 	// RemoveOtherNames is RemoveNames for all names in these directories, except keep.
 	RemoveOtherNames(dirs, keep []string)
 

@@ -26,6 +26,8 @@ type SpawnSpec struct {
 
 	NotifySocket string // path of the notify socket to make; empty: none
 	ReadyFD      int    // descriptor number of the program's end of a new readiness pipe; 0: none
+	// directory of the run's private_tmp, made by its first process; empty: none
+	PrivateTmp string
 
 	Process *pidfd.Process // storage for the child's Process; nil: it is allocated
 
@@ -57,6 +59,8 @@ type Child struct {
 	ReadFDs []int
 	InputFD int    // FIFO made for its input, open for reading and writing; 0 or -1: none
 	EnvSum  uint64 // [document.EnvSum] of the env file; 0: it has none
+	// what of its sandbox could not be enforced: keys with the cause
+	SandboxWarnings []string
 
 	NotifyFD int // its notify socket; -1: none
 	ReadyFD  int // read end of its readiness pipe; -1: none

@@ -235,7 +235,18 @@ func (r *run) end() {
 	r.scope.Close()
 	r.in.run = nil
 	r.in.clearUnkillable()
+	r.removeSandbox()
 	r.in.Output.afterRun()
+}
+
+// removeSandbox removes what is left of the run's sandbox.
+func (r *run) removeSandbox() {
+	if box := r.program.Sandbox; box != nil && box.PrivateTmp {
+		r.in.Env.Host.RemoveTmp(r.privateTmp())
+	}
+	if len(r.in.sandbox) > 0 {
+		r.in.ownProblems().sandbox = nil
+	}
 }
 
 // earlyExitTime bounds the run time of a main process that counts as gone into the background if it

@@ -76,6 +76,7 @@ type problems struct {
 	hangsIn     string      // stage in which the last cancelled worker hangs
 	noOutput    string      // why its output is not captured; empty if it is
 	exitNote    fsm.Reason  // what else is known about the end of its run
+	sandbox     []string    // what of its sandbox could not be enforced at its start
 	mainPidLog  logLimit    // bounds the log lines about MAINPID=
 }
 

@@ -61,6 +61,12 @@ func (e *Env) RuntimePaths(instance string) []string {
 	}
 }
 
+// privateTmp returns the directory of the run's private_tmp. It is on the file system of /tmp, and
+// nobody can guess its name before it exists.
+func (r *run) privateTmp() string {
+	return filepath.Join("/tmp", "superd-"+r.in.Name+"-"+r.invocationID)
+}
+
 // notifySocketOf returns the path of the notify socket of a run with that definition; empty if the
 // program has none.
 func (e *Env) notifySocketOf(instance string, p *config.Program) string {

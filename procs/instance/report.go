@@ -24,6 +24,7 @@ type Report struct {
 	HangsIn    string         // stage in which an earlier start hangs; empty without one
 	NoOutput   string         // why its output is not captured; empty if it is
 	Unkillable string         // describes an unkillable process; empty without one
+	Sandbox    []string       // what of its sandbox could not be enforced
 }
 
 // A MainReport is what is known of a main process; the zero value: there is none.
@@ -55,6 +56,7 @@ func (in *Instance) Report() Report {
 	r := Report{
 		Since: in.since, LastExit: in.LastExit, HasRun: in.run != nil || in.LastExit != nil,
 		Stage: stage, NoOutput: in.noOutput, Unkillable: in.unkillable,
+		Sandbox: in.sandbox,
 	}
 	r.ReasonKind, r.Reason = shownReasonIn(in, stage)
 	if in.hungWorkers > 0 {

@@ -68,7 +68,8 @@ func (r *run) snapshot() *snapshot.Run {
 		StartDeadline: r.readiness.until(), StopLimit: r.stop.limit, Health: r.savedHealth,
 		Group: int(r.main.group), OOMKills: int(r.main.oomKills), EnvSum: r.spawn.envSum,
 		StopDeadline: r.stop.deadline, TeardownDeadline: r.stop.teardownDeadline,
-		Hook: r.hook.snapshot(), PreStarted: r.spawn.preStarted, PostStopped: r.postStopped,
+		SandboxWarnings: r.in.sandbox,
+		Hook:            r.hook.snapshot(), PreStarted: r.spawn.preStarted, PostStopped: r.postStopped,
 	}
 	if r.program != r.in.Program {
 		v.Definition = snapshot.WithoutMistakes(r.program)
@@ -103,6 +104,9 @@ func restoreRun(in *Instance, number uint64, v *snapshot.Run) *run {
 		r.program = v.Definition
 	}
 	claimDirectories(r)
+	if len(v.SandboxWarnings) > 0 {
+		in.ownProblems().sandbox = v.SandboxWarnings
+	}
 	if v.PrintsFrom != "" || v.StderrFrom != "" {
 		r.ownNotifyState().outputStart = [...]string{v.PrintsFrom, v.StderrFrom}
 	}

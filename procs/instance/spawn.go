@@ -105,12 +105,24 @@ func (a *spawnAttempt) result(record *startRecord, child host.Child, err error) 
 		return
 	}
 	r.main.oomKills, a.envSum = int32(in.Tree.OOMKills()), child.EnvSum
+	r.warnOfSandbox(child.SandboxWarnings)
 	r.main.startedAt = record.startedAt()
 	r.main.setFirst(child.Process, child.ID, in.Env.FDs.StoreProcess(child.Process))
 	r.listenForNotify(child.NotifyFD, child.ReadyFD)
 	in.Env.Log.Info("program started", "instance", in.Name, "pid", r.main.process.Pid())
 	r.main.recordStart()
 	r.spawnedMain()
+}
+
+// warnOfSandbox records what of the sandbox could not be enforced.
+func (r *run) warnOfSandbox(warnings []string) {
+	if len(warnings) == 0 {
+		return
+	}
+	r.in.ownProblems().sandbox = warnings
+	for _, warning := range warnings {
+		r.in.Env.Log.Warn("sandbox not enforced", "instance", r.in.Name, "error", warning)
+	}
 }
 
 func (a *spawnAttempt) failed(reason fsm.Reason, fault host.Fault) {

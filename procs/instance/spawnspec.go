@@ -21,6 +21,9 @@ func (r *run) spawnSpec(program *config.Program, record *startRecord) *host.Spaw
 
 		DirectoryRoots: in.Env.Paths.Directories,
 	}
+	if box := program.Sandbox; box != nil && box.PrivateTmp {
+		spec.PrivateTmp = r.privateTmp()
+	}
 	if record != nil {
 		spec.BeginsRun = !r.hadProcess
 		spec.LogIntent, spec.StoreFDs, spec.LogSpawned = record.logIntent, record.storeFDs, record.logSpawned

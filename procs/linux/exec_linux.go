@@ -9,6 +9,7 @@ import (
 	"superd/internal/execshim"
 	"superd/pidfd"
 	"superd/procs/host"
+	"superd/sandbox"
 )
 
 // execute forks and executes the program, directly or through the exec shim if it needs that. attr
@@ -17,7 +18,7 @@ func (k *Host) execute(a *attempt, p *prepared, attr *pidfd.Attr) (*pidfd.Proces
 	attr.Path, attr.Args, attr.Env, attr.Dir = p.path, p.argv, p.env, p.dir
 	attr.Credential = p.runAs.credential
 	if step := k.stepFor(p); step != nil {
-		child, err := k.spawnStep(a, step, attr, p.ready[1])
+		child, err := k.executeStep(a, p, step, attr)
 		if err != nil {
 			return nil, explainStep(a, p, err)
 		}
@@ -30,13 +31,34 @@ func (k *Host) execute(a *attempt, p *prepared, attr *pidfd.Attr) (*pidfd.Proces
 	return child, nil
 }
 
+// executeStep executes the program through an exec shim. If its sandbox may do without a user
+// namespace, it does when the kernel makes none.
+func (k *Host) executeStep(a *attempt, p *prepared, step *execshim.Step, attr *pidfd.Attr) (*pidfd.Process, error) {
+	binary := -1
+	if p.plan != nil {
+		var err error
+		if binary, err = k.addSandbox(p, step, attr); err != nil {
+			return nil, err
+		}
+	}
+	files := attr.Files
+	child, warnings, err := k.spawnStep(a, step, attr, p.ready[1], binary)
+	if attr.UserNamespace && p.plan.BestEffort && refusesNamespace(err) {
+		p.plan.UserNamespace = nil
+		attr.Files = files
+		return k.executeStep(a, p, step, attr)
+	}
+	p.warnings = warnings
+	return child, err
+}
+
 // stepFor returns what the exec shim has to do for the program; nil if it is not needed. With the
 // portable fork each program needs the shim, a process of its own: an exec that hangs would halt
 // superd.
 func (k *Host) stepFor(p *prepared) *execshim.Step {
 	attributes := k.attributesOf(p.program)
 	otherUser := k.ambient && p.runAs.credential != nil
-	if attributes.IsZero() && p.program.Umask == nil && !otherUser && !p.unseen && !pidfd.Portable {
+	if attributes.IsZero() && p.program.Umask == nil && !otherUser && !p.unseen && !pidfd.Portable && p.plan == nil {
 		return nil
 	}
 	return &execshim.Step{
@@ -51,36 +73,44 @@ func (k *Host) stepFor(p *prepared) *execshim.Step {
 	}
 }
 
-// spawnStep starts the exec shim and returns when that has executed the program. After an error no
-// process is left.
-func (k *Host) spawnStep(a *attempt, step *execshim.Step, attr *pidfd.Attr, ready int) (*pidfd.Process, error) {
+// spawnStep starts the exec shim and returns when that has executed the program, with what a
+// sandbox could not enforce. After an error no process is left. binary is a descriptor of the shim
+// with the sandbox; -1: superd's own binary.
+func (k *Host) spawnStep(a *attempt, step *execshim.Step, attr *pidfd.Attr, ready, binary int) (*pidfd.Process, []sandbox.Failure, error) {
 	var report [2]int
 	if err := unix.Pipe2(report[:], unix.O_CLOEXEC); err != nil {
-		return nil, fmt.Errorf("make pipe: %w", err)
+		return nil, nil, fmt.Errorf("make pipe: %w", err)
 	}
 	defer unix.Close(report[0])
 	attr.Path, attr.Dir, attr.Credential = execshim.Binary, "", nil
 	attr.Args, attr.Env = step.Command()
 	attr.Files = append(attr.Files[:execshim.ReportFD:execshim.ReportFD], report[1])
-	if step.ReadyFD != 0 {
+	if step.ReadyFD == 0 {
+		ready = -1
+	}
+	if step.ReadyFD != 0 || binary >= 0 {
 		attr.Files = append(attr.Files, ready)
+	}
+	if binary >= 0 {
+		attr.Path, attr.Files = execshim.SandboxBinary, append(attr.Files, binary)
 	}
 	child, err := k.spawn(a, attr)
 	unix.Close(report[1])
 	switch {
 	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES): // /proc is not mounted
-		return nil, &host.SpawnError{Stage: "execute", Path: execshim.Binary, Err: err}
+		return nil, nil, &host.SpawnError{Stage: "execute", Path: attr.Path, Err: err}
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	}
 	a.shimBegins(child)
 	said, err := readAll(report[0])
 	killed := a.shimEnds()
+	var warnings []sandbox.Failure
 	if err == nil {
-		err = execshim.Result(said)
+		warnings, err = execshim.Result(said)
 	}
 	if err == nil && !killed { // a shim killed during its exec would leave the report of success
-		return child, nil
+		return child, warnings, nil
 	}
 	defer child.Close()
 	killErr := child.Signal(unix.SIGKILL) // it is about to end by itself
@@ -92,13 +122,16 @@ func (k *Host) spawnStep(a *attempt, step *execshim.Step, attr *pidfd.Attr, read
 	case errors.Is(err, execshim.ErrDied):
 		err = fmt.Errorf("%w: %s", err, exit)
 	}
-	return nil, errors.Join(err, killErr, waitErr)
+	return nil, nil, errors.Join(err, killErr, waitErr)
 }
 
 // readAll reads a report, which is short, to its end.
 func readAll(fd int) ([]byte, error) {
 	buf, n := make([]byte, 256), 0
-	for n < len(buf) {
+	for n < maxReport {
+		if n == len(buf) {
+			buf = append(buf, make([]byte, len(buf))...)
+		}
 		m, err := unix.Read(fd, buf[n:])
 		switch {
 		case err == unix.EINTR:
@@ -110,13 +143,19 @@ func readAll(fd int) ([]byte, error) {
 		}
 		n += m
 	}
-	return buf, nil
+	return buf[:n], nil
 }
+
+// maxReport is larger than any report of an exec shim: a warning is a line with a key and a path.
+const maxReport = 1 << 20
 
 // explainStep names the stage at which the exec shim failed.
 func explainStep(a *attempt, p *prepared, err error) error {
 	if se, ok := errors.AsType[*host.SpawnError](err); ok {
 		return se
+	}
+	if err := explainSandbox(p, err); err != nil {
+		return err
 	}
 	// the shim is a Go program, which ends if it gets no thread
 	if errors.Is(err, execshim.ErrDied) {
@@ -134,6 +173,8 @@ func explainStep(a *attempt, p *prepared, err error) error {
 		se.Path = p.dir
 	case execshim.StageGroups, execshim.StageGID, execshim.StageUID:
 		se.Path, se.Err = p.program.User, explainRunAs(p, failed.Errno)
+	case execshim.StageRead, execshim.StageReady, execshim.StageSandbox:
+		// the stage says it all
 	default:
 		se.Err = explainAttribute(p.program, failed)
 	}

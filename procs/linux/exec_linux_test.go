@@ -27,7 +27,7 @@ import (
 
 // init makes the test binary serve as exec shim, as superd does.
 func init() {
-	execshim.Run()
+	execshim.Run(nil)
 	// The caller of the tests may have left descriptors open.
 	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		panic(err)

@@ -27,6 +27,7 @@ import (
 	"superd/procs/host"
 	"superd/procs/linux/cgroup"
 	"superd/procs/linux/proctree"
+	"superd/sandbox/shim"
 )
 
 // A Host is the [host.Host] of production: the kernel.
@@ -53,7 +54,9 @@ type Host struct {
 	removing    workers.Job       // their work
 	swept       sync.Map          // directories in which what an earlier superd left was removed
 	reach       sync.Once         // see checkReach
-	maxRSS      maxRSS            // superd's own; loop only
+	// returns the exec shim for sandboxes, a descriptor, which is made at its first use
+	shim   func() (int, error)
+	maxRSS maxRSS // superd's own; loop only
 }
 
 // Options configure a [Host].
@@ -97,6 +100,7 @@ func New(l *loop.Loop, o Options) (*Host, error) {
 	}
 	k := &Host{loop: l, openFiles: o.OpenFiles, slots: slots, runtimeDir: o.RuntimeDir, fifoDir: o.FIFODir, keeper: o.KeeperPid, log: o.Log, sigchld: o.SIGCHLD, null: null, oomScoreAdj: oomScoreAdj, ambient: privilege.Ambient()}
 	k.starts.crowded = k.crowded(o.Crowd)
+	k.shim = sync.OnceValues(shim.Open)
 	k.gate.init()
 	k.unlinks.Limit, k.removals.Limit = unlinkSlots, unlinkSlots
 	l.Root().Defer(k.endRemovals)

@@ -11,6 +11,7 @@ import (
 	"superd/logs/pipe"
 	"superd/procs/host"
 	"superd/procs/notify"
+	"superd/sandbox"
 )
 
 // A prepared start has opened every file that the exec will open, so that the exec does not hang.
@@ -28,6 +29,9 @@ type prepared struct {
 	readyNumber int    // program's descriptor number of the write end of ready
 	ready       [2]int // readiness pipe; -1: none
 	unseen      bool   // superd could not open all that the exec will open as the user
+
+	plan     *sandbox.Plan     // nil: no sandbox
+	warnings []sandbox.Failure // what of the plan could not be enforced
 }
 
 func (p *prepared) close() {
@@ -89,17 +93,13 @@ func prepare(a *attempt, spec *host.SpawnSpec, child *host.Child) (*prepared, er
 	}
 	p := &prepared{program: program, runAs: id, argv: argv, env: env, dir: dir, input: -1, notify: -1, ready: [2]int{-1, -1}, envSum: envSum}
 
-	a.enter("enter directory", dir)
-	unseenDir, err := checkDirectory(dir, id.rights())
-	if err != nil {
-		return p, &host.SpawnError{Stage: "enter directory", Path: dir, Err: err, Fault: host.FaultOf(err)}
-	}
-	a.enter("open executable", argv[0])
-	search := &execSearch{dir: dir, user: id.rights(), attempt: a}
-	if p.path, err = search.findCommand(argv, env); err != nil {
+	a.enter("prepare sandbox", "")
+	if p.plan, err = planSandbox(spec); err != nil {
 		return p, err
 	}
-	p.unseen = search.unseen || unseenDir
+	if err := p.findCommand(a); err != nil {
+		return p, err
+	}
 	if spec.NotifySocket != "" || spec.ReadyFD > 0 {
 		a.enter("make notify socket", "")
 		if err := a.unlessCanceled(func() error { return p.makeTold(spec) }); err != nil {
@@ -119,6 +119,27 @@ func prepare(a *attempt, spec *host.SpawnSpec, child *host.Child) (*prepared, er
 		}
 	}
 	return p, nil
+}
+
+// findCommand opens directory and executable, unless they are in a root of their own: there the
+// exec shim finds them.
+func (p *prepared) findCommand(a *attempt) error {
+	if p.plan != nil && p.plan.Root != "" {
+		p.path = p.argv[0]
+		return nil
+	}
+	a.enter("enter directory", p.dir)
+	unseenDir, err := checkDirectory(p.dir, p.runAs.rights())
+	if err != nil {
+		return &host.SpawnError{Stage: "enter directory", Path: p.dir, Err: err, Fault: host.FaultOf(err)}
+	}
+	a.enter("open executable", p.argv[0])
+	search := &execSearch{dir: p.dir, user: p.runAs.rights(), attempt: a}
+	if p.path, err = search.findCommand(p.argv, p.env); err != nil {
+		return err
+	}
+	p.unseen = search.unseen || unseenDir
+	return nil
 }
 
 // openOutput returns the program's end of an output. It stores the read end of a FIFO that it had

@@ -118,6 +118,9 @@ func (k *Host) fork(a *attempt, p *prepared, spec *host.SpawnSpec, cgroup int, c
 	}
 	spec.Tree.(kernelTree).RegisterSpawned(id, fifos)
 	child.Process, child.ID, child.EnvSum = process, id, p.envSum
+	for _, w := range p.warnings {
+		child.SandboxWarnings = append(child.SandboxWarnings, w.Error())
+	}
 	child.NotifyFD, child.ReadyFD = p.notify, p.ready[0]
 	p.notify, p.ready[0] = -1, -1
 	return nil

@@ -156,12 +156,14 @@ type Run struct {
 	Watchdog   time.Duration  `json:"watchdog,omitempty"`  // the period that it requested
 	Reloading  *time.Duration `json:"reloading,omitempty"` // latest end of the reload
 	// Deadline of a stop that the program announced
-	Leaving      *time.Duration `json:"leaving,omitempty"`
-	Health       *Health        `json:"health,omitempty"`
-	Group        int            `json:"group,omitempty"`
-	OOMKills     int            `json:"oom_kills,omitempty"`
-	EnvSum       uint64         `json:"env_sum,omitempty"` // of the env file at the start
-	StopDeadline time.Duration  `json:"stop_deadline,omitempty"`
+	Leaving  *time.Duration `json:"leaving,omitempty"`
+	Health   *Health        `json:"health,omitempty"`
+	Group    int            `json:"group,omitempty"`
+	OOMKills int            `json:"oom_kills,omitempty"`
+	EnvSum   uint64         `json:"env_sum,omitempty"` // of the env file at the start
+	// What of its sandbox could not be enforced
+	SandboxWarnings []string      `json:"sandbox_warnings,omitempty"`
+	StopDeadline    time.Duration `json:"stop_deadline,omitempty"`
 	// When leftover processes get SIGKILL
 	TeardownDeadline time.Duration `json:"teardown_deadline,omitempty"`
 	Hook             *Hook         `json:"hook,omitempty"` // current hook

@@ -7,6 +7,7 @@
 package harness
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -92,11 +93,39 @@ func ownTags() []string {
 
 // build builds superd, with more flags for go build.
 func build(path string, flags ...string) error {
+	overlay, err := buildShim(path + ".exec")
+	if err != nil {
+		return err
+	}
+	flags = append([]string{"-overlay", overlay}, flags...)
+	return goBuild(path, "superd/cmd/superd", flags...)
+}
+
+// buildShim builds the exec shim that superd embeds. It leaves the tree as it is: go build takes
+// the binary from path through the overlay file that is returned.
+func buildShim(path string) (overlay string, err error) {
+	if err := goBuild(path, "superd/cmd/superd-exec"); err != nil {
+		return "", err
+	}
+	dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", "superd/sandbox/shim").Output()
+	if err != nil {
+		return "", fmt.Errorf("find superd/sandbox/shim: %w", err)
+	}
+	embedded := filepath.Join(strings.TrimSpace(string(dir)), "bin", "superd-exec")
+	text, err := json.Marshal(map[string]any{"Replace": map[string]string{embedded: path}})
+	if err != nil {
+		return "", err
+	}
+	overlay = path + ".json"
+	return overlay, os.WriteFile(overlay, text, 0o600)
+}
+
+func goBuild(path, pkg string, flags ...string) error {
 	args := append([]string{"build", "-trimpath", "-o", path}, flags...)
-	build := exec.Command("go", append(args, "superd/cmd/superd")...)
+	build := exec.Command("go", append(args, pkg)...)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build superd: %w\n%s", err, out)
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ var allowed = map[string]string{
 		internal/failpoint internal/gcpacer internal/logqueue internal/procfs internal/terminal
 		internal/threads keeper logs logs/read loop pidfd procs procs/eventlog procs/host
 		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot signals`,
+	"cmd/superd-exec": "internal/execshim sandbox/enforce",
 	"control/server": `config control internal/escape internal/procfs logs logs/follow
 		logs/segment procs procs/eventlog procs/fsm procs/host procs/probe`,
 	"control": "config",
@@ -47,7 +48,7 @@ var allowed = map[string]string{
 	"procs/linux": `config config/document internal/execshim internal/failpoint internal/mounts
 		internal/passwd internal/privilege internal/procfs internal/safepath internal/syscalls
 		internal/workers logs/pipe loop pidfd procs/host procs/linux/cgroup procs/linux/proctree procs/notify
-		procs/probe`,
+		procs/probe sandbox sandbox/shim`,
 	"procs/linux/cgroup": `config internal/mounts internal/procfs internal/syscalls
 		internal/workers pidfd procs/host procs/linux/proctree`,
 	"procs/linux/proctree":  "config internal/procfs internal/workers pidfd procs/host",
@@ -65,7 +66,7 @@ var allowed = map[string]string{
 	"procs/snapshot/snapshottest": "config",
 	"keeper":                      "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
 	"keeper/fdstore":              "",
-	"config":                      "config/document internal/passwd internal/privilege internal/rlimit",
+	"config":                      "config/document internal/passwd internal/privilege internal/rlimit sandbox",
 	"config/document":             "internal/safepath",
 	"logs": `internal/failpoint internal/mounts internal/syscalls internal/words logs/follow
 		logs/frame logs/fslimit logs/pipe logs/read logs/segment logs/sink loop`,
@@ -85,7 +86,7 @@ var allowed = map[string]string{
 	"pidfd":              "pidfd/vfork",
 	"pidfd/vfork":        "",
 	"internal/escape":    "",
-	"internal/execshim":  "internal/rlimit",
+	"internal/execshim":  "internal/rlimit sandbox",
 	"internal/failpoint": "",
 	"internal/gcpacer":   "",
 	"internal/logqueue":  "",
@@ -100,6 +101,9 @@ var allowed = map[string]string{
 	"internal/threads":   "internal/privilege",
 	"internal/words":     "",
 	"internal/workers":   "",
+	"sandbox":            "",
+	"sandbox/enforce":    "sandbox",
+	"sandbox/shim":       "",
 }
 
 // imports returns what each package of superd itself imports of superd, on Linux, without tests.

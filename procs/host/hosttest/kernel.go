@@ -267,6 +267,9 @@ func (k *Kernel) RemoveDirectories(_ []string, done func(error)) (cancel func())
 	return scope.Close
 }
 
+// RemoveTmp implements [host.Host].
+func (k *Kernel) RemoveTmp(string) {}
+
 // RemoveOtherNames implements [host.Host].
 func (k *Kernel) RemoveOtherNames(dirs, keep []string) {}
 

@@ -1,0 +1,145 @@
+package linux
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"superd/internal/execshim"
+	"superd/internal/privilege"
+	"superd/pidfd"
+	"superd/procs/host"
+	"superd/sandbox"
+)
+
+// planSandbox returns the plan for the sandbox of a program, nil without one. It makes the
+// directories of private_tmp.
+func planSandbox(spec *host.SpawnSpec) (*sandbox.Plan, error) {
+	settings := spec.Program.Sandbox
+	if !settings.Enabled() {
+		return nil, nil
+	}
+	run := sandbox.Run{NotifySocket: spec.NotifySocket, Tmp: spec.PrivateTmp}
+	if !privilege.Administer() && os.Geteuid() != 0 {
+		run.UserNamespace = &sandbox.IDs{UID: os.Geteuid(), GID: os.Getegid()}
+	}
+	if settings.PrivateTmp {
+		if err := makeTmp(spec.PrivateTmp); err != nil {
+			return nil, &host.SpawnError{Stage: "make private_tmp", Path: spec.PrivateTmp, Err: err, Fault: host.FaultOf(err)}
+		}
+	}
+	return sandbox.New(settings, run), nil
+}
+
+// makeTmp makes the directories of private_tmp, unless an earlier process of the run has them. Only
+// superd can enter the one that holds them, which may be in a directory where others make files.
+func makeTmp(path string) error {
+	err := os.Mkdir(path, 0o700)
+	if errors.Is(err, unix.EEXIST) {
+		var stat unix.Stat_t
+		if err := unix.Lstat(path, &stat); err != nil {
+			return err
+		}
+		if stat.Mode&unix.S_IFMT != unix.S_IFDIR || stat.Mode&0o077 != 0 || int(stat.Uid) != os.Geteuid() {
+			return errors.New("another user has made it: remove it")
+		}
+	} else if err != nil {
+		return err
+	}
+	for name := range sandbox.TmpDirs {
+		dir := filepath.Join(path, name)
+		if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+		if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RemoveTmp implements [host.Host].
+func (k *Host) RemoveTmp(path string) {
+	k.unlinking.Begin(&k.unlinks, func() {
+		if err := os.RemoveAll(path); err != nil {
+			k.log.Warn("private_tmp not removed", "path", path, "error", err)
+		}
+	})
+}
+
+// addSandbox lets the exec shim with the sandbox carry out the plan of the program, beside step.
+func (k *Host) addSandbox(p *prepared, step *execshim.Step, attr *pidfd.Attr) (binary int, err error) {
+	if binary, err = k.shim(); err != nil {
+		return -1, &host.SpawnError{Stage: "apply sandbox", Err: err, Fault: host.FaultFinal}
+	}
+	plan, err := json.Marshal(p.plan)
+	if err != nil {
+		return -1, &host.SpawnError{Stage: "apply sandbox", Err: err}
+	}
+	step.Sandbox = string(plan)
+	attr.UserNamespace = p.plan.UserNamespace != nil
+	return binary, nil
+}
+
+// explainSandbox explains a start that failed in the exec shim with the sandbox, as far as the
+// sandbox may be the cause. It returns nil if not.
+func explainSandbox(p *prepared, err error) error {
+	failed, ok := errors.AsType[*execshim.Error](err)
+	switch {
+	case p.plan == nil:
+		return nil
+	case !ok && p.plan.UserNamespace != nil && refusesNamespace(err):
+		errno, _ := errors.AsType[syscall.Errno](err)
+		return failedSandbox(&sandbox.Failure{Key: p.plan.NamespaceKey(), Errno: errno})
+	case !ok:
+		return nil
+	case failed.Sandbox != nil:
+		return failedSandbox(failed.Sandbox)
+	case failed.Stage == execshim.StageRead:
+		text := errors.New("superd has the exec shim of another build: build it by make build")
+		return &host.SpawnError{Stage: "apply sandbox", Err: text, Fault: host.FaultFinal}
+	}
+	hint := ""
+	switch {
+	case failed.Errno == unix.ENOENT && p.plan.Mounts:
+		hint = "it is not there in the sandbox"
+	case failed.Errno == unix.EACCES && p.plan.Landlock != nil:
+		hint = "sandbox.landlock may forbid it"
+	default:
+		return nil
+	}
+	se := &host.SpawnError{Stage: failed.Stage.String(), Err: fmt.Errorf("%w: %s", failed.Errno, hint)}
+	switch failed.Stage {
+	case execshim.StageDir:
+		se.Path = p.dir
+	case execshim.StageExecute:
+		se.Path = p.path
+	default:
+		return nil
+	}
+	return se
+}
+
+// failedSandbox returns the error of a start whose sandbox could not be enforced.
+func failedSandbox(f *sandbox.Failure) error {
+	fault := host.FaultOf(f)
+	if f.Errno == unix.ENOSPC { // the limit on namespaces
+		fault = host.FaultProgram
+	}
+	return &host.SpawnError{Stage: execshim.StageSandbox.String(), Path: f.Place(), Err: f.Cause(), Fault: fault}
+}
+
+// refusesNamespace reports whether err is what the kernel says when it makes no user namespace.
+func refusesNamespace(err error) bool {
+	for _, errno := range []syscall.Errno{unix.EPERM, unix.EINVAL, unix.ENOSYS, unix.ENOSPC, unix.EUSERS} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
+}

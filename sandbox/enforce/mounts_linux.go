@@ -1,0 +1,296 @@
+package enforce
+
+import (
+	"errors"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"superd/sandbox"
+)
+
+// A mounter changes the mounts of a new mount namespace.
+//
+// It first opens a copy of each mount that the program shall see, while the host's are in place,
+// and then mounts these copies from the root down. So a path may be visible within one that is not,
+// and a mount keeps its own flags within a read-only one.
+type mounter struct {
+	*Sandbox
+	root  int    // descriptor of the new root
+	above string // path of the new root on the host; "" for the host's
+	views []view
+	// copies of the host's devices, by name, for [sandbox.ViewDevices]
+	devices map[string]*view
+}
+
+// A view is a path that is to be mounted.
+type view struct {
+	sandbox.Path      // with its symbolic links resolved
+	tree         int  // copy of a mount; -1: none
+	isDir        bool //
+}
+
+const (
+	openTree     = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_EMPTY_PATH
+	moveMount    = unix.MOVE_MOUNT_F_EMPTY_PATH | unix.MOVE_MOUNT_T_EMPTY_PATH
+	openPath     = unix.O_PATH | unix.O_CLOEXEC
+	keyRoot      = "root_directory"
+	placeScratch = "/dev" // a directory that each machine has
+)
+
+// mount gives the thread a mount namespace with the plan's mounts.
+func (s *Sandbox) mount() error {
+	key := s.plan.MountKeys()[0]
+	mask := unix.Umask(0)
+	defer unix.Umask(mask)
+	err := unix.Unshare(unix.CLONE_NEWNS)
+	if err == nil {
+		// Mounts of the host still arrive, so that it can unmount what is mounted here, too.
+		err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, "")
+	}
+	if err != nil {
+		for _, key := range s.plan.MountKeys() {
+			if err := s.check(key, "", err); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	m := &mounter{Sandbox: s, root: -1}
+	if err := m.openRoot(); err != nil {
+		return s.check(key, s.plan.Root, err)
+	}
+	if err := m.collect(); err != nil {
+		return err
+	}
+	for i := range m.views {
+		v := &m.views[i]
+		if err := s.check(v.Key, v.Path.Path, m.show(v)); err != nil {
+			return err
+		}
+	}
+	if s.plan.Root != "" {
+		return s.check(keyRoot, s.plan.Root, m.enterRoot())
+	}
+	return nil
+}
+
+// openRoot opens the new root. It makes it a mount of its own, if it is not the host's.
+func (m *mounter) openRoot() (err error) {
+	if m.plan.Root == "" {
+		m.root, err = unix.Open("/", openPath|unix.O_DIRECTORY, 0)
+		return err
+	}
+	host, err := unix.Open(m.plan.Root, openPath|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	tree, err := unix.OpenTree(host, "", openTree|unix.AT_RECURSIVE)
+	if err != nil {
+		return err
+	}
+	if err := unix.MoveMount(tree, "", host, "", moveMount); err != nil {
+		return err
+	}
+	m.root = tree
+	m.above, err = pathOf(tree)
+	return err
+}
+
+// enterRoot makes the new root that of the process, and unmounts the host's.
+func (m *mounter) enterRoot() error {
+	if err := unix.Fchdir(m.root); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return err
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return err
+	}
+	return unix.Chdir("/")
+}
+
+// open opens a path below the new root. Symbolic links don't lead out of that.
+func (m *mounter) open(path string) (int, error) {
+	path = strings.TrimPrefix(path, "/")
+	if path == "" {
+		path = "."
+	}
+	return unix.Openat2(m.root, path, &unix.OpenHow{Flags: openPath, Resolve: unix.RESOLVE_IN_ROOT})
+}
+
+// collect fills m.views.
+func (m *mounter) collect() error {
+	hidden := 0
+	for _, p := range m.plan.Paths {
+		v := view{Path: p, tree: -1}
+		err := m.resolve(&v)
+		if errors.Is(err, unix.ENOENT) && p.Optional {
+			continue
+		}
+		if err := m.check(p.Key, p.Path, err); err != nil {
+			return err
+		}
+		if err != nil {
+			continue
+		}
+		if v.View == sandbox.ViewNothing {
+			hidden++
+		}
+		m.views = append(m.views, v)
+	}
+	m.arrange()
+	if hidden > 0 {
+		return m.makeNothing()
+	}
+	return nil
+}
+
+// arrange sorts the views by what they resolved to.
+func (m *mounter) arrange() {
+	paths := make([]sandbox.Path, len(m.views))
+	of := map[sandbox.Path]view{}
+	for i, v := range m.views {
+		paths[i] = v.Path
+		of[v.Path] = v
+	}
+	m.views = m.views[:0]
+	for _, p := range sandbox.Arrange(paths) {
+		m.views = append(m.views, of[p])
+	}
+}
+
+// resolve finds out what a path is, and copies the mount that it is to show.
+func (m *mounter) resolve(v *view) error {
+	fd, err := m.open(v.Path.Path)
+	if v.Source != "" {
+		if err == nil {
+			v.Path.Path, err = m.inside(fd)
+			unix.Close(fd)
+		}
+		if err != nil && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+		fd, err = unix.Open(v.Source, openPath, 0)
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if v.Source == "" {
+		if v.Path.Path, err = m.inside(fd); err != nil {
+			return err
+		}
+	}
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return err
+	}
+	v.isDir = stat.Mode&unix.S_IFMT == unix.S_IFDIR
+	switch {
+	case v.View == sandbox.ViewDevices:
+		m.devices, err = copyDevices()
+		return err
+	case v.View == sandbox.ViewNothing || v.Path.Path == "/":
+		return nil
+	}
+	flags := uint(openTree)
+	if v.isDir {
+		flags |= unix.AT_RECURSIVE
+	}
+	v.tree, err = unix.OpenTree(fd, "", flags)
+	if err == nil && m.above != "" && v.Source != "" {
+		_, err = m.place(v) // while the new root can be written
+	}
+	return err
+}
+
+// inside returns the path of a descriptor below the new root.
+func (m *mounter) inside(fd int) (string, error) {
+	path, err := pathOf(fd)
+	return filepath.Join("/", strings.TrimPrefix(path, m.above)), err
+}
+
+// pathOf returns the path of a descriptor.
+func pathOf(fd int) (string, error) {
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlink("/proc/self/fd/"+strconv.Itoa(fd), buf)
+	if err != nil {
+		return "", err
+	}
+	return string(buf[:n]), nil
+}
+
+// show mounts what is to be seen at a path.
+func (m *mounter) show(v *view) error {
+	switch {
+	case v.Path.Path == "/":
+		return readOnly(m.root, unix.AT_RECURSIVE)
+	case v.View == sandbox.ViewDevices:
+		return m.showDevices(v)
+	case v.tree < 0:
+		return nil // it is a warning already
+	}
+	if v.View == sandbox.ViewReadOnly {
+		if err := readOnly(v.tree, unix.AT_RECURSIVE); err != nil {
+			return err
+		}
+	}
+	target, err := m.place(v)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(target)
+	defer unix.Close(v.tree)
+	return unix.MoveMount(v.tree, "", target, "", moveMount)
+}
+
+// readOnly makes a mount read-only, and with AT_RECURSIVE those below it, too.
+func readOnly(fd int, flags uint) error {
+	return unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|flags, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+}
+
+// place opens the place where a view is to be mounted. It makes that if it is missing, as in a
+// directory that replaces the host's.
+func (m *mounter) place(v *view) (int, error) {
+	fd, err := m.open(v.Path.Path)
+	if !errors.Is(err, unix.ENOENT) {
+		return fd, err
+	}
+	dir, err := m.open("/")
+	if err != nil {
+		return -1, err
+	}
+	names := strings.Split(strings.Trim(v.Path.Path, "/"), "/")
+	for i, name := range names {
+		if i == len(names)-1 && !v.isDir {
+			err = makeFile(dir, name)
+		} else if err = unix.Mkdirat(dir, name, 0o755); err == unix.EEXIST {
+			err = nil
+		}
+		unix.Close(dir)
+		if err != nil {
+			return -1, err
+		}
+		dir, err = m.open(strings.Join(names[:i+1], "/"))
+		if err != nil {
+			return -1, err
+		}
+	}
+	return dir, nil
+}
+
+// makeFile makes an empty file.
+func makeFile(dir int, name string) error {
+	fd, err := unix.Openat(dir, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	if err == nil {
+		unix.Close(fd)
+	}
+	return err
+}
+
+// makeDir makes an empty directory.
+func makeDir(dir int, name string) error { return unix.Mkdirat(dir, name, 0o755) }

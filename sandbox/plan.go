@@ -1,0 +1,180 @@
+package sandbox
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A Plan is what the exec shim does, in the order of the fields. It has no secrets: other users
+// may read it in the arguments of the shim.
+type Plan struct {
+	BestEffort bool `json:"best_effort,omitempty"`
+
+	// User and group to keep in the user namespace in which the shim was started; nil: none
+	UserNamespace *IDs `json:"user_namespace,omitempty"`
+	// A network namespace with a loopback device only
+	Network bool   `json:"network,omitempty"`
+	Mounts  bool   `json:"mounts,omitempty"` // a mount namespace
+	Root    string `json:"root,omitempty"`   // new root directory; "": none
+	Paths   []Path `json:"paths,omitempty"`  // sorted by path, below the new root
+
+	Bounding   *CapSet `json:"bounding,omitempty"` // capabilities to keep; nil: all
+	Ambient    CapSet  `json:"ambient,omitempty"`
+	NoNewPrivs *bool   `json:"no_new_privs,omitempty"` // nil: if Landlock or a filter is there
+
+	Landlock *Rules  `json:"landlock,omitempty"`
+	Filter   *Filter `json:"filter,omitempty"`
+}
+
+// IDs are a user and a group.
+type IDs struct {
+	UID int `json:"uid"`
+	GID int `json:"gid"`
+}
+
+// A Path is what the program finds at a path.
+type Path struct {
+	Key      string `json:"key"` // that demands it: "read_only"
+	Path     string `json:"path"`
+	View     View   `json:"view"`
+	Source   string `json:"source,omitempty"`   // on the host; "": the path itself
+	Optional bool   `json:"optional,omitempty"` // it may be missing
+}
+
+// A View is how a program sees a path.
+type View string
+
+// The views. A path within another one is seen as it says itself.
+const (
+	ViewReadOnly  View = "ro"
+	ViewReadWrite View = "rw"   // as it is on the host
+	ViewNothing   View = "none" // an empty file or directory without rights
+	ViewDevices   View = "dev"  // a /dev with harmless devices
+)
+
+// Rules are what Landlock allows. nil: unrestricted.
+type Rules struct {
+	Read       []Beneath `json:"read"`
+	Write      []Beneath `json:"write"`
+	Execute    []Beneath `json:"execute"`
+	BindTCP    []int     `json:"bind_tcp"`
+	ConnectTCP []int     `json:"connect_tcp"`
+}
+
+// A Beneath is a file or a directory with all that is in it.
+type Beneath struct {
+	Path     string `json:"path"`
+	Optional bool   `json:"optional,omitempty"`
+}
+
+// A Run is what a plan has to know of a run.
+type Run struct {
+	NotifySocket string // path that has to be reachable; "": none
+	// Directory with the directories [TmpDirs], for private_tmp
+	Tmp           string
+	UserNamespace *IDs // of superd's own, if it has no right to change mounts; nil: it has
+}
+
+// TmpDirs are the directories in [Run.Tmp], each with the path that it replaces.
+var TmpDirs = map[string]string{"tmp": "/tmp", "var-tmp": "/var/tmp"}
+
+// New returns the plan for a run; nil if the settings demand nothing.
+func New(s *Settings, run Run) *Plan {
+	if !s.Enabled() {
+		return nil
+	}
+	p := &Plan{
+		BestEffort: s.BestEffort, Network: s.PrivateNetwork, Mounts: s.ChangesMounts(), Root: s.RootDirectory,
+		Ambient: setOf(s.AmbientCapabilities), NoNewPrivs: s.NoNewPrivileges,
+		Landlock: s.Landlock.rules(), Filter: s.Syscalls.filter(),
+	}
+	if p.Network || p.Mounts {
+		p.UserNamespace = run.UserNamespace
+	}
+	if p.Mounts {
+		p.Paths = s.paths(run)
+	}
+	switch {
+	case s.Capabilities != nil:
+		p.Bounding = new(setOf(s.Capabilities))
+	case s.PrivateDevices: // otherwise root could make devices elsewhere
+		p.Bounding = new(AllCapabilities)
+	}
+	if s.PrivateDevices {
+		*p.Bounding = p.Bounding.Without("CAP_MKNOD", "CAP_SYS_RAWIO")
+	}
+	return p
+}
+
+// paths returns what the program finds at each path.
+func (s *Settings) paths(run Run) (all []Path) {
+	add := func(key string, view View, paths ...string) {
+		for _, path := range paths {
+			bare, optional := strings.CutPrefix(path, "-")
+			all = append(all, Path{Key: key, Path: filepath.Clean(bare), View: view, Optional: optional})
+		}
+	}
+	if s.RootDirectory != "" {
+		for _, path := range []string{"/proc", "/sys", "/dev"} {
+			all = append(all, Path{Key: "root_directory", Path: path, View: ViewReadWrite, Source: path, Optional: true})
+		}
+	}
+	switch s.ProtectSystem {
+	case ProtectStrict:
+		add("protect_system", ViewReadOnly, "/")
+		add("protect_system", ViewReadWrite, "-/dev", "-/proc", "-/sys")
+	case ProtectFull:
+		add("protect_system", ViewReadOnly, "-/usr", "-/boot", "-/efi", "-/etc")
+	case ProtectUsr:
+		add("protect_system", ViewReadOnly, "-/usr", "-/boot", "-/efi")
+	case ProtectNothing:
+	}
+	if s.PrivateTmp {
+		for _, name := range []string{"tmp", "var-tmp"} {
+			all = append(all, Path{Key: "private_tmp", Path: TmpDirs[name], View: ViewReadWrite,
+				Source: filepath.Join(run.Tmp, name), Optional: name == "var-tmp"})
+		}
+	}
+	if s.PrivateDevices {
+		add("private_devices", ViewDevices, "/dev")
+	}
+	add("read_write", ViewReadWrite, s.ReadWrite...)
+	add("read_only", ViewReadOnly, s.ReadOnly...)
+	add("inaccessible", ViewNothing, s.Inaccessible...)
+	if key := s.hiding(); key != "" && run.NotifySocket != "" {
+		all = append(all, Path{Key: key, Path: run.NotifySocket, View: ViewReadWrite, Source: run.NotifySocket})
+	}
+	return Arrange(all)
+}
+
+// hiding returns the key that may hide the notify socket; "" if there is none.
+func (s *Settings) hiding() string {
+	switch {
+	case s.RootDirectory != "":
+		return "root_directory"
+	case s.PrivateTmp:
+		return "private_tmp"
+	case len(s.Inaccessible) > 0:
+		return "inaccessible"
+	}
+	return ""
+}
+
+// NamespaceKey returns a key that demands a namespace.
+func (p *Plan) NamespaceKey() string {
+	if keys := p.MountKeys(); len(keys) > 0 {
+		return keys[0]
+	}
+	return "private_network"
+}
+
+// MountKeys returns the keys that demand a mount namespace.
+func (p *Plan) MountKeys() (keys []string) {
+	for _, path := range p.Paths {
+		if !slices.Contains(keys, path.Key) {
+			keys = append(keys, path.Key)
+		}
+	}
+	return keys
+}

@@ -1,0 +1,191 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// show returns paths as text: "ro /etc" for each, "rw /tmp=/host" with a source, "?" if it may be
+// missing.
+func show(paths []Path) string {
+	var all []string
+	for _, p := range paths {
+		text := string(p.View) + " " + p.Path
+		if p.Source != "" && p.Source != p.Path {
+			text += "=" + p.Source
+		}
+		if p.Optional {
+			text += "?"
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, ", ")
+}
+
+func TestPaths(t *testing.T) {
+	tests := []struct {
+		name     string
+		settings Settings
+		want     string
+	}{
+		{"usr", Settings{ProtectSystem: ProtectUsr}, "ro /boot?, ro /efi?, ro /usr?"},
+		{"full", Settings{ProtectSystem: ProtectFull}, "ro /boot?, ro /efi?, ro /etc?, ro /usr?"},
+		{"strict", Settings{ProtectSystem: ProtectStrict}, "ro /, rw /dev?, rw /proc?, rw /sys?"},
+		{"a directory precedes what is in it",
+			Settings{ReadOnly: []string{"/a/b", "/a-b", "/a"}, ReadWrite: []string{"-/a/b/c"}},
+			"ro /a, ro /a/b, rw /a/b/c?, ro /a-b"},
+		{"private devices replace those of strict", Settings{ProtectSystem: ProtectStrict, PrivateDevices: true},
+			"ro /, dev /dev, rw /proc?, rw /sys?"},
+		{"a private tmp keeps the notify socket", Settings{PrivateTmp: true},
+			"rw /run/n, rw /tmp=/tmp/x/tmp, rw /var/tmp=/tmp/x/var-tmp?"},
+		{"so do hidden paths", Settings{Inaccessible: []string{"/run"}}, "none /run, rw /run/n"},
+		{"a root gets what each program needs", Settings{RootDirectory: "/r"},
+			"rw /dev?, rw /proc?, rw /run/n, rw /sys?"},
+		{"a root with private devices", Settings{RootDirectory: "/r", PrivateDevices: true},
+			"dev /dev, rw /proc?, rw /run/n, rw /sys?"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := New(&tt.settings, Run{NotifySocket: "/run/n", Tmp: "/tmp/x"})
+			if got := show(p.Paths); got != tt.want || !p.Mounts {
+				t.Errorf("paths are %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestArrange: of entries for one path the strictest stays.
+func TestArrange(t *testing.T) {
+	views := []View{ViewReadWrite, ViewDevices, ViewReadOnly, ViewNothing}
+	for i, a := range views {
+		for j, b := range views {
+			got := Arrange([]Path{{Path: "/x", View: a}, {Path: "/", View: a}, {Path: "/x", View: b}})
+			if want := views[max(i, j)]; len(got) != 2 || got[0].Path != "/" || got[1].View != want {
+				t.Errorf("Arrange(%s, %s) = %s, want %s", a, b, show(got), want)
+			}
+		}
+	}
+}
+
+func TestNothingIsNoPlan(t *testing.T) {
+	for name, s := range map[string]*Settings{
+		"none": nil, "empty": {}, "only how": {Preset: PresetNone, BestEffort: true}, "off": {NoNewPrivileges: new(false)},
+	} {
+		if p := New(s, Run{}); p != nil {
+			t.Errorf("%s: New = %+v, want nil", name, p)
+		}
+	}
+}
+
+func TestCapabilities(t *testing.T) {
+	p := New(&Settings{Capabilities: []string{"CAP_MKNOD", "CAP_KILL"}, AmbientCapabilities: []string{"CAP_KILL"}, PrivateDevices: true}, Run{})
+	if *p.Bounding != 1<<5 || p.Ambient != 1<<5 {
+		t.Errorf("bounding %x, ambient %x, want CAP_KILL in both", *p.Bounding, p.Ambient)
+	}
+	p = New(&Settings{PrivateDevices: true}, Run{})
+	if p.Bounding.Has(27) || p.Bounding.Has(17) || !p.Bounding.Has(0) || !p.Bounding.Has(63) {
+		t.Errorf("bounding %x, want all but CAP_MKNOD and CAP_SYS_RAWIO", *p.Bounding)
+	}
+	if p := New(&Settings{PrivateTmp: true}, Run{}); p.Bounding != nil {
+		t.Errorf("bounding %x, want none", *p.Bounding)
+	}
+}
+
+func TestPreset(t *testing.T) {
+	s := Settings{Preset: PresetStrict, AmbientCapabilities: []string{"CAP_KILL"}}
+	s.ApplyPreset(func(string) bool { return false })
+	want := Settings{
+		Preset: PresetStrict, AmbientCapabilities: []string{"CAP_KILL"}, Capabilities: []string{"CAP_KILL"},
+		NoNewPrivileges: new(true), ProtectSystem: ProtectStrict, PrivateTmp: true, PrivateDevices: true,
+		Syscalls: Syscalls{Allow: []string{"@system-service"}},
+	}
+	if !reflect.DeepEqual(s, want) {
+		t.Errorf("strict is %+v, want %+v", s, want)
+	}
+	own := Settings{Preset: PresetStrict, NoNewPrivileges: new(false)}
+	before := own
+	own.ApplyPreset(func(string) bool { return true })
+	if !reflect.DeepEqual(own, before) {
+		t.Errorf("the preset changes keys that are set: %+v", own)
+	}
+	denies := Settings{Preset: PresetStrict}
+	denies.ApplyPreset(func(key string) bool { return key == "syscalls.deny" })
+	if denies.Syscalls.Allow != nil {
+		t.Error("the preset adds a list of allowed calls to denied ones")
+	}
+}
+
+func TestFilter(t *testing.T) {
+	has := func(f *Filter, call string) bool { return slices.Contains(f.Calls, call) }
+	f := (&Syscalls{Allow: []string{"@basic-io", "mount"}, Deny: []string{"@mount", "write"}}).filter()
+	if f.Refuse || f.Errno != "EPERM" || !has(f, "read") || !has(f, "execve") || has(f, "mount") || has(f, "write") || !slices.IsSorted(f.Calls) {
+		t.Errorf("allow without deny: %+v", f)
+	}
+	f = (&Syscalls{Deny: []string{"@system-service"}, Errno: "kill"}).filter()
+	if !f.Refuse || f.Errno != "kill" || !has(f, "read") || has(f, "execve") || has(f, "exit_group") {
+		t.Errorf("deny: %+v", f)
+	}
+	if f := (&Syscalls{Allow: []string{}}).filter(); f == nil || f.Refuse || !has(f, "execve") || has(f, "read") {
+		t.Errorf("an empty list allows %+v, want those of @default", f)
+	}
+	if f := (&Syscalls{Errno: "ENOSYS"}).filter(); f != nil {
+		t.Errorf("a filter without calls: %+v", f)
+	}
+}
+
+// TestGroupsAreClosed: each member of a group is a group or a known call.
+func TestGroupsAreClosed(t *testing.T) {
+	if len(groups()) != 29 {
+		t.Errorf("%d groups", len(groups()))
+	}
+	all := SyscallNames()
+	for name, members := range groups() {
+		for _, member := range members {
+			if !slices.Contains(all, member) {
+				t.Errorf("%s has %s, which is unknown", name, member)
+			}
+		}
+	}
+}
+
+// TestPlanIsReadBack: nil and empty lists differ in a plan that was read back.
+func TestPlanIsReadBack(t *testing.T) {
+	s := &Settings{
+		Preset: PresetStrict, PrivateNetwork: true, Capabilities: []string{}, NoNewPrivileges: new(false),
+		Landlock: Landlock{Read: []string{}, Write: []string{"-/x/"}, BindTCP: []int{}}, ReadOnly: []string{"/ "},
+		Syscalls: Syscalls{Deny: []string{"@mount"}},
+	}
+	p := New(s, Run{UserNamespace: &IDs{UID: 5, GID: 6}})
+	text, err := json.Marshal(p)
+	var got Plan
+	if err != nil || json.Unmarshal(text, &got) != nil || !reflect.DeepEqual(&got, p) {
+		t.Errorf("plan %s is read back as %+v, want %+v", text, got, p)
+	}
+}
+
+// TestFailures: a failure names its key, what is missing and what to do.
+func TestFailures(t *testing.T) {
+	tests := []struct {
+		f    Failure
+		want string
+	}{
+		{Failure{"read_only", "/x", syscall.ENOENT}, `sandbox.read_only /x: no such file or directory: create it, or write "-/x" if it may be missing`},
+		{Failure{"private_network", "", syscall.EPERM}, "sandbox.private_network: operation not permitted: superd needs CAP_SYS_ADMIN, or a kernel"},
+		{Failure{"protect_system", "/", syscall.ENOSYS}, "sandbox.protect_system /: function not implemented: it needs Linux 5.12"},
+		{Failure{"landlock.connect_tcp", "", syscall.EOPNOTSUPP}, "sandbox.landlock.connect_tcp: operation not supported: it needs Landlock 4"},
+		{Failure{"landlock", "", syscall.EPERM}, "sandbox.landlock: operation not permitted: set sandbox.no_new_privileges = true"},
+		{Failure{"syscalls", "", syscall.EACCES}, "sandbox.syscalls: permission denied: set sandbox.no_new_privileges = true"},
+		{Failure{"capabilities", "", syscall.EPERM}, "sandbox.capabilities: operation not permitted: superd needs CAP_SETPCAP"},
+		{Failure{"ambient_capabilities", "CAP_KILL", syscall.EPERM}, "sandbox.ambient_capabilities CAP_KILL: operation not permitted: superd itself lacks it"},
+		{Failure{"private_tmp", "/tmp", syscall.EIO}, "sandbox.private_tmp /tmp: input/output error"},
+	}
+	for _, tt := range tests {
+		if got := tt.f.Error(); !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%+v is %q, want %q", tt.f, got, tt.want)
+		}
+	}
+}

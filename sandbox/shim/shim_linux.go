@@ -1,0 +1,53 @@
+// Package shim has the binary of cmd/superd-exec, embedded when superd is built.
+package shim
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// bin has a page beside the binary, so that superd can be built before that.
+//
+//go:embed bin
+var bin embed.FS
+
+// ErrNotBuilt says that this superd was built without the shim.
+var ErrNotBuilt = errors.New("this superd was built without the exec shim for sandboxes: build it by make build")
+
+// Open returns a sealed file in memory that has the binary.
+func Open() (fd int, err error) {
+	binary, err := bin.ReadFile("bin/superd-exec")
+	if err != nil {
+		return -1, ErrNotBuilt
+	}
+	const name = "superd-exec"
+	fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
+	if err == unix.EINVAL { // before Linux 6.3
+		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	}
+	if err != nil {
+		return -1, fmt.Errorf("make file in memory: %w", err)
+	}
+	if err := fill(fd, binary); err != nil {
+		unix.Close(fd)
+		return -1, fmt.Errorf("write exec shim: %w", err)
+	}
+	return fd, nil
+}
+
+// fill writes a binary into a file in memory, which nobody can change afterwards.
+func fill(fd int, binary []byte) error {
+	for len(binary) > 0 {
+		n, err := unix.Write(fd, binary)
+		if err != nil && err != unix.EINTR {
+			return err
+		}
+		binary = binary[max(n, 0):]
+	}
+	const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
+	return err
+}

@@ -1,0 +1,338 @@
+// Package sandbox tests sandboxes from inside: a program tries what each key forbids. It is refused
+// with the key, and done without it.
+package sandbox
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"superd/tests/harness"
+)
+
+func TestMain(m *testing.M) { harness.Main(m) }
+
+// A probe is what a program tries, and how a sandbox refuses it.
+type probe struct {
+	name    string
+	sandbox string // keys of sandbox
+	try     string // NAME=ARGUMENT of child probe; DIR, PORT are replaced
+	want    string // "ok" or the name of an error
+	without string // the same without the sandbox; "" is "ok"
+}
+
+// ofFiles need a mount namespace.
+var ofFiles = []probe{
+	{"protect_system", `protect_system = true`, "write=/usr", "EROFS", ""},
+	{"full", `protect_system = "full"`, "write=/etc", "EROFS", ""},
+	{"full leaves others", `protect_system = "full"`, "write=DIR/open", "ok", ""},
+	{"strict", `protect_system = "strict"`, "write=DIR/open", "EROFS", ""},
+	{"read_write", `protect_system = "strict", read_write = ["DIR/open"]`, "write=DIR/open", "ok", ""},
+	{"read_only", `read_only = ["DIR/open"]`, "write=DIR/open", "EROFS", ""},
+	{"read_only in read_write", `read_only = ["DIR", "DIR/open/in"], read_write = ["DIR/open"]`, "write=DIR/open/in", "EROFS", ""},
+	{"read_only by a link", `read_only = ["DIR/link"]`, "write=DIR/open", "EROFS", ""},
+	{"inaccessible file", `inaccessible = ["DIR/open/file"]`, "execute=DIR/open/file", "EACCES", ""},
+	{"missing, but may be", `read_only = ["-/nowhere", "DIR/open"]`, "write=DIR/open", "EROFS", ""},
+	{"read-only below a private tmp", `private_tmp = true, read_only = ["DIR"]`, "write=DIR/open", "EROFS", ""},
+	{"private_tmp", `private_tmp = true, read_only = ["DIR"]`, "write=/tmp", "ok", ""},
+	{"private_devices", `private_devices = true, best_effort = BEST`, "stat=/dev/kmsg", "ENOENT", "any"},
+	{"devices that stay", `private_devices = true, best_effort = BEST`, "read=/dev/null", "ok", ""},
+	{"private_network", `private_network = true`, "connect=PORT", "ECONNREFUSED", ""},
+	{"loopback", `private_network = true`, "bind=0", "ok", ""},
+}
+
+// ofAnybody need no rights.
+var ofAnybody = []probe{
+	{"landlock.read", `landlock = { read = ["DIR/child", "/lib", "/lib64", "/usr", "/etc/ld.so.cache", "-/proc", "-/sys"] }`, "read=DIR/open", "EACCES", ""},
+	{"landlock.read of others", `landlock = { read = ["/"] }`, "read=DIR/open", "ok", ""},
+	{"landlock.write", `landlock = { write = ["DIR/log"] }`, "write=DIR/open", "EACCES", ""},
+	{"landlock.write there", `landlock = { write = ["DIR/open"] }`, "write=DIR/open", "ok", ""},
+	{"landlock.execute", `landlock = { execute = ["DIR/child", "/lib", "/lib64"] }`, "execute=DIR/open/file", "EACCES", ""},
+	{"landlock.bind_tcp", `landlock = { bind_tcp = [1] }`, "bind=0", "EACCES", ""},
+	{"landlock.bind_tcp there", `landlock = { bind_tcp = [0] }`, "bind=0", "ok", ""},
+	{"landlock.connect_tcp", `landlock = { connect_tcp = [] }`, "connect=PORT", "EACCES", ""},
+	{"landlock.connect_tcp there", `landlock = { connect_tcp = [PORT] }`, "connect=PORT", "ok", ""},
+	{"syscalls.deny", `syscalls.deny = ["getpriority"]`, "priority", "EPERM", ""},
+	{"syscalls.errno", `syscalls = { deny = ["getpriority"], errno = "EINVAL" }`, "priority", "EINVAL", ""},
+	{"syscalls.allow", `syscalls.allow = ["@system-service"]`, "swapoff=/nowhere", "EPERM", "any"},
+	{"syscalls.allow leaves others", `syscalls.allow = ["@system-service"]`, "write=DIR/open", "ok", ""},
+	{"allow and deny", `syscalls = { allow = ["@system-service"], deny = ["getpriority"] }`, "priority", "EPERM", ""},
+}
+
+// ofRoot need rights that only a superd that is root has.
+var ofRoot = []probe{
+	{"capabilities", `capabilities = ["CAP_DAC_OVERRIDE"]`, "chown=DIR/owned", "EPERM", ""},
+	{"capabilities that stay", `capabilities = ["CAP_CHOWN"]`, "chown=DIR/owned", "ok", ""},
+	{"no devices elsewhere", `private_devices = true`, "mknod=DIR/open", "EPERM", ""},
+	{"a preset", `preset = "strict"
+		sandbox.read_only = ["DIR"]`, "chown=DIR/owned", "EROFS", ""},
+	{"a preset with a key of its own", `preset = "strict", capabilities = ["CAP_CHOWN"], private_tmp = false, read_write = ["DIR"]`, "chown=DIR/owned", "ok", ""},
+}
+
+// ofUser run as another user than superd.
+var ofUser = []probe{
+	{"no_new_privileges", `no_new_privileges = true`, "suid=DIR/suid", "EPERM", ""},
+	{"landlock sets no_new_privileges", `landlock = { connect_tcp = [] }`, "suid=DIR/suid", "EPERM", ""},
+	{"ambient_capabilities", `ambient_capabilities = ["CAP_CHOWN"]`, "chown=DIR/owned", "ok", "EPERM"},
+	{"ambient_capabilities within a preset", `preset = "strict", ambient_capabilities = ["CAP_CHOWN"], private_tmp = false, read_write = ["DIR"]`,
+		"chown=DIR/owned", "ok", "EPERM"},
+}
+
+// newSite makes a site with what the probes need.
+func newSite(t *testing.T) (s *harness.Site, replace func(string) string) {
+	t.Helper()
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	s = harness.NewSite(t, "")
+	for _, dir := range []string{"open", "open/in", "owned"} {
+		s.Mkdir(dir)
+		s.Chmod(dir, 0o777)
+	}
+	s.Link("link", "open")
+	copyFile(t, "/proc/self/exe", s.Path("child"), 0o755)
+	copyFile(t, "/bin/true", s.Path("open/file"), 0o755)
+	copyFile(t, "/usr/bin/id", s.Path("suid"), 0o755|os.ModeSetuid)
+	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+	return s, strings.NewReplacer("DIR", s.Dir, "PORT", port, "BEST", "false").Replace
+}
+
+func copyFile(t *testing.T, from, to string, mode os.FileMode) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, data, 0o755)
+	}
+	if err == nil {
+		err = os.Chmod(to, mode)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// try runs each probe as a program with its sandbox, and as one without. settings are further keys
+// of each program.
+func try(t *testing.T, probes []probe, settings string, options ...func(*exec.Cmd)) {
+	t.Helper()
+	s, replace := newSite(t)
+	var b strings.Builder
+	fmt.Fprintf(&b, "[defaults]\ntype = 'oneshot'\ndirectory = '/'\n%s\n", settings)
+	program := func(name string, p probe) {
+		fmt.Fprintf(&b, "[program.%s]\ncommand = [%q, 'probe', %q]\n", name, s.Path("child"), replace(p.try))
+	}
+	for i, p := range probes {
+		program(fmt.Sprintf("with%d", i), p)
+		keys := replace(p.sandbox)
+		if first, rest, several := strings.Cut(keys, "\n"); several {
+			fmt.Fprintf(&b, "sandbox.%s\n%s\n", first, rest)
+		} else {
+			fmt.Fprintf(&b, "sandbox = { %s }\n", keys)
+		}
+		program(fmt.Sprintf("without%d", i), p)
+	}
+	s.Configure(b.String())
+	if len(options) > 0 {
+		s.Chmod(".", 0o777)
+	}
+	s.Start(options...)
+	for i, p := range probes {
+		t.Run(p.name, func(t *testing.T) {
+			if p.without == "" {
+				p.without = "ok"
+			}
+			s.T = t
+			for name, want := range map[string]string{"with": p.want, "without": p.without} {
+				name += strconv.Itoa(i)
+				st := s.WaitStatus(name, "ended", func(st harness.Status) bool { return st.State == "exited" || st.State == "failed" })
+				_, got, _ := strings.Cut(strings.TrimSpace(s.Log(name)), " ")
+				if got != want && want != "any" {
+					t.Errorf("%s: %s is %q, want %q; %s", name, p.try, got, want, st.Reason)
+				}
+			}
+		})
+	}
+	s.T = t
+}
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+}
+
+func TestRoot(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	try(t, append(append(append([]probe{}, ofFiles...), ofAnybody...), ofRoot...), "")
+}
+
+func TestOtherUser(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	var all []probe
+	for _, p := range append(append(append([]probe{}, ofFiles...), ofAnybody...), ofUser...) {
+		if !strings.HasPrefix(p.try, "write=/usr") && !strings.HasPrefix(p.try, "write=/etc") { // not for this user anyway
+			all = append(all, p)
+		}
+	}
+	try(t, all, "user = 'daemon'")
+}
+
+// TestWithoutRoot: a superd without rights makes a user namespace for what needs one.
+func TestWithoutRoot(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	all := append([]probe{}, ofAnybody...)
+	if err := tryUserNamespace(); err == nil {
+		for _, p := range ofFiles {
+			if !strings.HasPrefix(p.try, "write=/usr") && !strings.HasPrefix(p.try, "write=/etc") {
+				all = append(all, p)
+			}
+		}
+	} else {
+		t.Logf("no user namespaces: %v", err)
+	}
+	try(t, all, "", harness.As(65534))
+}
+
+// tryUserNamespace reports whether a user without rights may make a user namespace.
+func tryUserNamespace() error {
+	return exec.Command("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "--user", "true").Run()
+}
+
+// TestRefused: what can't be enforced fails the start with key, cause and remedy, or is a warning.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	s := harness.NewSite(t, `
+		[defaults]
+		command = "sleep infinity"
+		directory = "/"
+		restart = "never"
+		sandbox.read_only = ["DIR/none"]
+		[program.refused]
+		[program.warned]
+		sandbox.best_effort = true
+		sandbox.landlock.write = ["DIR/none", "/"]
+		sandbox.capabilities = []
+		`)
+	d := s.Start()
+	want := "apply sandbox.read_only " + s.Path("none") + `: no such file or directory: create it, or write "-` + s.Path("none") + `" if it may be missing`
+	if st := s.WaitState("refused", "failed"); st.Reason != want {
+		t.Errorf("reason %q, want %q", st.Reason, want)
+	}
+	pid := s.WaitState("warned", "running").Pid
+	incomplete := func() string { return s.MustCtl("status", "--json", "warned").Out }
+	for _, key := range []string{"sandbox.read_only", "sandbox.landlock.write"} {
+		if got := incomplete(); !strings.Contains(got, key+" "+s.Path("none")) {
+			t.Errorf("the status lacks a warning of %s: %s", key, got)
+		}
+	}
+	if got := s.Field(pid, "status", "CapBnd"); strings.Trim(got, "0") != "" {
+		t.Errorf("bounding set %s, want none", got)
+	}
+	if why := s.MustCtl("why", "warned").Out; !strings.Contains(why, "Its sandbox is incomplete: sandbox.read_only") {
+		t.Errorf("why says %q", why)
+	}
+	before := incomplete()
+	s.Kill(d.Pid, unix.SIGKILL)
+	s.WaitStatus("warned", "adopted", func(st harness.Status) bool { return st.State == "running" && st.Pid == pid })
+	if after := incomplete(); !strings.Contains(after, "sandbox.landlock.write "+s.Path("none")) {
+		t.Errorf("after a crash the status is %s, was %s", after, before)
+	}
+}
+
+// TestPrivateTmp: the processes of a run share it, and it is gone after the run, also if superd was
+// killed meanwhile.
+func TestPrivateTmp(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	name := "tmp" + strconv.Itoa(os.Getpid())
+	s := harness.NewSite(t, `
+		[program.`+name+`]
+		command = ["sh", "-c", "cat /tmp/hook; echo; test -d /var/tmp && exec sleep infinity"]
+		directory = "/"
+		user = "daemon"
+		pre_start = [["sh", "-c", "echo of the hook > /tmp/hook"]]
+		sandbox.private_tmp = true
+		`)
+	d := s.Start()
+	s.WaitLog(name, "of the hook\n\n")
+	s.WaitState(name, "running")
+	dirs := func() []string {
+		found, err := filepath.Glob("/tmp/superd-" + name + "-*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	first := dirs()
+	if len(first) != 1 {
+		t.Fatalf("directories of private_tmp: %q", first)
+	}
+	if info, err := os.Stat(first[0]); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("mode of %s: %v, %v", first[0], info, err)
+	}
+	s.Kill(d.Pid, unix.SIGKILL)
+	s.MustCtl("restart", name)
+	s.WaitState(name, "running")
+	harness.Until(t, "the first one is gone", func() bool {
+		now := dirs()
+		return len(now) == 1 && now[0] != first[0]
+	})
+	s.MustCtl("stop", name)
+	harness.Until(t, "the second one is gone", func() bool { return len(dirs()) == 0 })
+}
+
+// TestRootDirectory: a program in a root of its own reads its files there, and reports that it is
+// ready.
+func TestRootDirectory(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	s := harness.NewSite(t, `
+		[program.inside]
+		command = ["/superd", "run", "-c", "/conf/superd.toml", "--no-keeper"]
+		ready.notify = true
+		environment = { PATH = "/" }
+		[program.inside.sandbox]
+		root_directory = "DIR/root"
+		protect_system = "strict"
+		read_write = ["/run"]
+		private_devices = true
+		[program.missing]
+		command = "/bin/sh"
+		restart = "never"
+		sandbox.root_directory = "DIR/root"
+		`)
+	for _, dir := range []string{"root", "root/conf", "root/run", "root/proc", "root/dev", "root/sys"} {
+		s.Mkdir(dir)
+	}
+	superd, err := exec.LookPath("superd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copyFile(t, superd, s.Path("root/superd"), 0o755)
+	s.Write("root/conf/superd.toml", "[superd]\nruntime_dir = '/run'\nlog_dir = '/run'\n[program.x]\ncommand = ['/superd', 'version']\ntype = 'oneshot'\n")
+	s.Start()
+	pid := s.WaitState("inside", "running").Pid
+	if got, err := os.Readlink(fmt.Sprintf("/proc/%d/root", pid)); err != nil || got != "/" {
+		t.Logf("root of the program: %s, %v", got, err) // a mount namespace of its own
+	}
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d/root/conf/superd.toml", pid)); err != nil {
+		t.Errorf("the program's root is not root_directory: %v", err)
+	}
+	if st := s.WaitState("missing", "failed"); !strings.Contains(st.Reason, "it is not there in the sandbox") {
+		t.Errorf("reason %q", st.Reason)
+	}
+}
