@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,7 +48,7 @@ func Examine() Report {
 		}
 		all = append(all, finding)
 	}
-	return reportOf(append(append(all, calls()...), rights()...))
+	return reportOf(slices.Concat(all, calls(), rights(), sandboxes()))
 }
 
 // needed returns the findings that superd can't run without.

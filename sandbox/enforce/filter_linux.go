@@ -44,9 +44,9 @@ func (s *Sandbox) makeFilter() error {
 	return nil
 }
 
-// assemble returns the program of a filter that refuses calls by an action. Each call is two instructions, as a jump reaches 255
-// instructions only. Calls that other architectures have on this machine are refused: their numbers
-// have other meanings.
+// assemble returns the program of a filter that refuses calls by an action. Each call is two
+// instructions, as a jump reaches 255 instructions only. Calls that other architectures have on
+// this machine are refused: their numbers have other meanings.
 //
 // As in systemd, a call that the table of names does not know is not implemented for a program
 // that is allowed some calls: libraries have a way without new calls.

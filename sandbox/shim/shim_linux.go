@@ -14,12 +14,23 @@ import (
 //go:embed bin
 var bin embed.FS
 
+// file is the binary in bin.
+const file = "bin/superd-exec"
+
 // ErrNotBuilt says that this superd was built without the shim.
 var ErrNotBuilt = errors.New("this superd was built without the exec shim for sandboxes: build it by make build")
 
+// Built returns [ErrNotBuilt], or nil.
+func Built() error {
+	if _, err := bin.Open(file); err != nil {
+		return ErrNotBuilt
+	}
+	return nil
+}
+
 // Open returns a sealed file in memory that has the binary.
 func Open() (fd int, err error) {
-	binary, err := bin.ReadFile("bin/superd-exec")
+	binary, err := bin.ReadFile(file)
 	if err != nil {
 		return -1, ErrNotBuilt
 	}

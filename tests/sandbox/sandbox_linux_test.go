@@ -164,6 +164,11 @@ func try(t *testing.T, probes []probe, settings string, options ...func(*exec.Cm
 	s.T = t
 }
 
+// forRoot reports whether only root can do what p tries.
+func forRoot(p probe) bool {
+	return strings.HasPrefix(p.try, "write=/usr") || strings.HasPrefix(p.try, "write=/etc")
+}
+
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -182,7 +187,7 @@ func TestOtherUser(t *testing.T) {
 	needRoot(t)
 	var all []probe
 	for _, p := range append(append(append([]probe{}, ofFiles...), ofAnybody...), ofUser...) {
-		if !strings.HasPrefix(p.try, "write=/usr") && !strings.HasPrefix(p.try, "write=/etc") { // not for this user anyway
+		if !forRoot(p) {
 			all = append(all, p)
 		}
 	}
@@ -196,7 +201,7 @@ func TestWithoutRoot(t *testing.T) {
 	all := append([]probe{}, ofAnybody...)
 	if err := tryUserNamespace(); err == nil {
 		for _, p := range ofFiles {
-			if !strings.HasPrefix(p.try, "write=/usr") && !strings.HasPrefix(p.try, "write=/etc") {
+			if !forRoot(p) {
 				all = append(all, p)
 			}
 		}
@@ -250,6 +255,52 @@ func TestRefused(t *testing.T) {
 	s.WaitStatus("warned", "adopted", func(st harness.Status) bool { return st.State == "running" && st.Pid == pid })
 	if after := incomplete(); !strings.Contains(after, "sandbox.landlock.write "+s.Path("none")) {
 		t.Errorf("after a crash the status is %s, was %s", after, before)
+	}
+}
+
+// TestKernelLacks: without a feature of the kernel, each key that needs it fails the start and is
+// named, or is a warning; superd doctor knows it before.
+func TestKernelLacks(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	tests := []struct{ refused, errno, sandbox, want, finding string }{
+		{"unshare", "EPERM", "private_network = true", "private_network: operation not permitted: superd needs CAP_SYS_ADMIN", "namespaces"},
+		{"unshare", "EPERM", "private_tmp = true", "private_tmp: operation not permitted: superd needs CAP_SYS_ADMIN", "namespaces"},
+		{"mount_setattr", "ENOSYS", `protect_system = "strict"`, "protect_system /: function not implemented: it needs Linux 5.12", "mount_setattr"},
+		{"mount_setattr", "ENOSYS", `inaccessible = ["/opt"]`, "inaccessible /opt: function not implemented: it needs Linux 5.12", "mount_setattr"},
+		{"landlock", "ENOSYS", "landlock.bind_tcp = [80]", "landlock.bind_tcp: function not implemented: it needs Landlock 4", "landlock"},
+		{"landlock", "ENOSYS", `landlock.read = ["/"]`, "landlock.read: function not implemented: it needs Landlock 2", "landlock"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.sandbox, func(t *testing.T) {
+			t.Parallel()
+			s := harness.NewSite(t, fmt.Sprintf(`
+				[defaults]
+				command = "sleep infinity"
+				directory = "/"
+				restart = "never"
+				sandbox.%s
+				[program.refused]
+				[program.warned]
+				sandbox.best_effort = true
+				`, tt.sandbox))
+			s.Start(harness.Refusing(tt.refused, tt.errno))
+			if st := s.WaitState("refused", "failed"); !strings.HasPrefix(st.Reason, "apply sandbox."+tt.want) {
+				t.Errorf("reason %q, want %q", st.Reason, tt.want)
+			}
+			s.WaitState("warned", "running")
+			if got := s.MustCtl("status", "--json", "warned").Out; !strings.Contains(got, `"sandbox_warnings":["sandbox.`+tt.want) {
+				t.Errorf("the status has no warning of %s: %s", tt.want, got)
+			}
+			cmd := s.Command("doctor")
+			harness.Refusing(tt.refused, tt.errno)(cmd)
+			out, err := cmd.Output()
+			key, _, _ := strings.Cut(tt.want, " ")
+			_, after, found := strings.Cut(string(out), "lacks    "+tt.finding)
+			if err != nil || !found || !strings.Contains(after, "sandbox."+strings.TrimSuffix(key, ":")) {
+				t.Errorf("superd doctor does not say that %s has no effect: %v\n%s", key, err, out)
+			}
+		})
 	}
 }
 

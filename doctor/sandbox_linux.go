@@ -1,0 +1,128 @@
+package doctor
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"superd/internal/privilege"
+	"superd/pidfd"
+	"superd/sandbox/shim"
+)
+
+// Keys of a sandbox by what they need.
+var (
+	mountKeys = []string{
+		"sandbox.protect_system", "sandbox.read_only", "sandbox.read_write", "sandbox.inaccessible",
+		"sandbox.private_tmp", "sandbox.private_devices", "sandbox.root_directory",
+	}
+	networkKeys = []string{"sandbox.private_network"}
+	callKeys    = []string{"sandbox.syscalls"}
+)
+
+// sandboxes checks what sandboxes depend on.
+func sandboxes() []Finding {
+	built := Finding{Name: "exec shim", Works: true, For: "apply sandboxes"}
+	if err := shim.Built(); err != nil {
+		built.Works, built.Error = false, err.Error()
+		built.Keys, built.Remedy = []string{"sandbox"}, "build superd by make build"
+	}
+	filters := try("seccomp", "filter the system calls of a program", hasFilters)
+	if !filters.Works {
+		filters.Keys, filters.Remedy = callKeys, "use a kernel with CONFIG_SECCOMP_FILTER"
+	}
+	return []Finding{built, namespaces(), mountAttributes(), filters, landlock()}
+}
+
+// namespaces checks whether a program can get namespaces of its own.
+func namespaces() Finding {
+	f := Finding{Name: "namespaces", Works: true, For: "give a program mounts and a network of its own"}
+	if err := tryNamespaces(); err != nil {
+		f.Works, f.Error = false, err.Error()
+		f.Keys = append(networkKeys, mountKeys...)
+		f.Remedy = "run superd with CAP_SYS_ADMIN, or let its user make user namespaces"
+	}
+	return f
+}
+
+func tryNamespaces() error {
+	if privilege.Administer() {
+		return onThread(func() error { return unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWNET) })
+	}
+	if os.Geteuid() == 0 {
+		return errors.New("superd lacks CAP_SYS_ADMIN")
+	}
+	child, err := pidfd.Spawn(&pidfd.Attr{
+		Path: "/proc/self/exe", Args: []string{"superd", "version"}, CgroupFD: -1, UserNamespace: true,
+	})
+	if err != nil {
+		return err
+	}
+	defer child.Close()
+	_, err = child.Await()
+	return err
+}
+
+// mountAttributes checks whether mounts can be made read-only with all that is below them.
+func mountAttributes() Finding {
+	f := try("mount_setattr", "make paths read-only for a program", func() error {
+		err := unix.MountSetattr(-1, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+		if err == unix.EBADF || err == unix.EPERM { // it is there, and has its own rule for rights
+			return nil
+		}
+		return err
+	})
+	if !f.Works {
+		f.Keys, f.Remedy = mountKeys, allow+", or use Linux 5.12 or newer"
+	}
+	return f
+}
+
+func hasFilters() error {
+	action := uint32(unix.SECCOMP_RET_ERRNO)
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// landlock checks which rules of Landlock the kernel has.
+func landlock() Finding {
+	f := Finding{Name: "landlock", Works: true, For: "restrict paths and TCP ports of a program"}
+	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	const needsTCP, needsWrite, needsRefer = 4, 3, 2
+	switch {
+	case errno != 0:
+		f.Error, version = errno.Error(), 0
+	case version < needsTCP:
+		f.Error = "the kernel has an older version of it"
+	}
+	for _, of := range []struct {
+		version uintptr
+		keys    []string
+	}{
+		{needsRefer, []string{"sandbox.landlock.read", "sandbox.landlock.execute"}},
+		{needsWrite, []string{"sandbox.landlock.write"}},
+		{needsTCP, []string{"sandbox.landlock.bind_tcp", "sandbox.landlock.connect_tcp"}},
+	} {
+		if version < of.version {
+			f.Works, f.Keys = false, append(f.Keys, of.keys...)
+			f.Remedy = "use Linux 6.7 or newer with landlock in its list of security modules"
+		}
+	}
+	return f
+}
+
+// onThread calls f on a thread that ends with it.
+func onThread(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked
+		done <- f()
+	}()
+	return <-done
+}
