@@ -13,9 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// withPidfd is the name of clone(2) with CLONE_PIDFD, which sandboxes don't know: without the flag
-// the call works.
-const withPidfd = "clone_pidfd"
+// withFlag has the names of clone(2) with a flag, without which the call works: sandboxes don't know
+// CLONE_PIDFD, and many systems have no user namespaces.
+var withFlag = map[string]uint32{
+	"clone_pidfd": unix.CLONE_PIDFD, "clone_newuser": unix.CLONE_NEWUSER,
+}
 
 // Refusable returns the system calls that the mode refuse knows, by name.
 func Refusable() map[string]uint32 {
@@ -28,7 +30,10 @@ func Refusable() map[string]uint32 {
 		"timerfd": unix.SYS_TIMERFD_CREATE, "signalfd": unix.SYS_SIGNALFD4, "eventfd": unix.SYS_EVENTFD2,
 		"landlock": unix.SYS_LANDLOCK_CREATE_RULESET, "mount_setattr": unix.SYS_MOUNT_SETATTR,
 		"mount": unix.SYS_MOUNT, "unshare": unix.SYS_UNSHARE, "setns": unix.SYS_SETNS,
-		"sched_setscheduler": unix.SYS_SCHED_SETSCHEDULER, withPidfd: unix.SYS_CLONE,
+		"sched_setscheduler": unix.SYS_SCHED_SETSCHEDULER,
+	}
+	for name := range withFlag {
+		calls[name] = unix.SYS_CLONE
 	}
 	switch runtime.GOARCH { // others have no such call, or another number
 	case "amd64":
@@ -53,9 +58,9 @@ func refuse(args []string) error {
 			return fmt.Errorf("refuse %q: no such system call here", name)
 		}
 		refusal := answer(unix.SECCOMP_RET_ERRNO | uint32(errno))
-		if name == withPidfd {
+		if flag := withFlag[name]; flag != 0 {
 			filter = append(filter, load(0), jumpIf(unix.BPF_JEQ, number, 0, 3),
-				load(firstArgument()), jumpIf(unix.BPF_JSET, unix.CLONE_PIDFD, 0, 1), refusal)
+				load(firstArgument()), jumpIf(unix.BPF_JSET, flag, 0, 1), refusal)
 			continue
 		}
 		filter = append(filter, load(0), jumpIf(unix.BPF_JEQ, number, 0, 1), refusal)

@@ -17,6 +17,7 @@ const redis = `
 		"--save", "3600 1", "--supervised", "systemd", "--daemonize", "no"]
 	user = "redis"
 	ready = { notify = true }
+	sandbox = { preset = "strict", read_write = ["DIR/redis"] }
 	`
 
 func TestRedis(t *testing.T) {
@@ -25,6 +26,9 @@ func TestRedis(t *testing.T) {
 	s.folder("redis", "redis")
 	s.start(redis)
 	s.want("OK\n", "redis-cli", "-p", "REDIS_PORT", "set", "key", "kept")
+	if got := s.Field(s.Status("redis").Pid, "status", "NoNewPrivs"); got != "1" {
+		t.Errorf("NoNewPrivs = %s, want that of the sandbox", got)
+	}
 	s.stop("redis")
 	s.WaitLog("redis", "DB saved on disk")
 	s.MustCtl("start", "redis")
@@ -51,6 +55,7 @@ func TestPostgreSQL(t *testing.T) {
 		ready = { notify = true }
 		stop_signal = "SIGINT"
 		stop_timeout = "60s"
+		sandbox = { preset = "strict", read_write = ["DIR/db"] }
 		`)
 	pid := strconv.Itoa(s.Status("postgres").Pid)
 	s.want("200\n", "cat", "/proc/"+pid+"/oom_score_adj")
@@ -82,6 +87,11 @@ log_dest stderr
 		[program.mosquitto]
 		command = ["/usr/sbin/mosquitto", "-c", "DIR/mosquitto.conf"]
 		ready = { notify = true }
+		[program.mosquitto.sandbox]
+		preset = "strict"
+		capabilities = ["CAP_SETUID", "CAP_SETGID"]
+		read_only = ["DIR/mosquitto.conf"]
+		read_write = ["DIR/data"]
 		`)
 	if as := userOf(t, s.Status("mosquitto").Pid); as != "mosquitto" {
 		t.Errorf("it runs as %s", as)

@@ -54,6 +54,10 @@ func TestNginx(t *testing.T) {
 		ready = { http = "http://127.0.0.1:PORT/" }
 		stop_signal = "SIGQUIT"
 		stop_timeout = "80s"
+		[program.nginx.sandbox]
+		preset = "strict"
+		capabilities = ["CAP_SETUID", "CAP_SETGID", "CAP_CHOWN", "CAP_DAC_OVERRIDE"]
+		read_write = ["DIR", "/var/log/nginx", "-/var/lib/nginx"]
 		`)
 	get := func(path string) string {
 		r, err := http.Get("http://127.0.0.1:" + port + path)

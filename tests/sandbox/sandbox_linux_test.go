@@ -304,6 +304,43 @@ func TestKernelLacks(t *testing.T) {
 	}
 }
 
+// TestNoUserNamespaces: without rights and without user namespaces, mounts are refused, and all
+// else works.
+func TestNoUserNamespaces(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	s := harness.NewSite(t, `
+		[defaults]
+		command = "sleep infinity"
+		directory = "/"
+		restart = "never"
+		sandbox = { protect_system = "strict", no_new_privileges = true }
+		[program.refused]
+		[program.warned]
+		sandbox.best_effort = true
+		[program.ambient]
+		sandbox = { protect_system = false, ambient_capabilities = ["CAP_KILL"] }
+		`)
+	s.Chmod(".", 0o777)
+	// Only root can enter the directory of the binary that refuses calls
+	s.Start(harness.Under(`exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"`), harness.Refusing("clone3,clone_newuser", "EPERM"))
+	want := "sandbox.protect_system: operation not permitted: superd needs CAP_SYS_ADMIN, or a kernel"
+	if st := s.WaitState("refused", "failed"); !strings.HasPrefix(st.Reason, "apply "+want) {
+		t.Errorf("reason %q, want %q", st.Reason, want)
+	}
+	pid := s.WaitState("warned", "running").Pid
+	if got := s.MustCtl("status", "--json", "warned").Out; !strings.Contains(got, `"sandbox_warnings":["`+want) {
+		t.Errorf("the status has no warning of %s: %s", want, got)
+	}
+	if got := s.Field(pid, "status", "NoNewPrivs"); got != "1" {
+		t.Errorf("NoNewPrivs = %s, want 1", got)
+	}
+	want = "apply sandbox.ambient_capabilities"
+	if st := s.WaitState("ambient", "failed"); !strings.HasPrefix(st.Reason, want) || !strings.Contains(st.Reason, "superd itself lacks it") {
+		t.Errorf("reason %q, want %q", st.Reason, want)
+	}
+}
+
 // TestPrivateTmp: the processes of a run share it, and it is gone after the run, also if superd was
 // killed meanwhile.
 func TestPrivateTmp(t *testing.T) {
