@@ -264,6 +264,17 @@ func (d *asideDir) sweep() {
 	}
 }
 
+// removeTree removes a directory whose name is not used again.
+func removeTree(path string) error {
+	at := strings.LastIndexByte(path, '/')
+	parent, err := safepath.OpenDir(path[:at+1])
+	if err != nil {
+		return err
+	}
+	d := asideDir{path, parent, path[at+1:]}
+	return d.remove()
+}
+
 // remove removes the directory, and closes its parent.
 func (d *asideDir) remove() error {
 	defer d.parent.Close()

@@ -102,7 +102,7 @@ func New(l *loop.Loop, o Options) (*Host, error) {
 	k.starts.crowded = k.crowded(o.Crowd)
 	k.shim = sync.OnceValues(shim.Open)
 	k.gate.init()
-	k.unlinks.Limit, k.removals.Limit = unlinkSlots, unlinkSlots
+	k.unlinks.Limit, k.removals.Limit = unlinkSlots, removeSlots
 	l.Root().Defer(k.endRemovals)
 	l.Root().Defer(k.unlinking.Wait) // a successor must not have names removed later
 	if err := k.startTrees(o); err != nil {
@@ -150,10 +150,13 @@ func (k *Host) startTrees(o Options) error {
 // Threads is how many threads a [Host] and a supervisor may block in the kernel: those of
 // starts, looks, kills, removals of cgroups and of names, the process scan, a reload and the
 // notifier.
-const Threads = startWorkers + maxHanging + cgroup.Threads + unlinkSlots + 1 + 1 + 1
+const Threads = startWorkers + maxHanging + cgroup.Threads + unlinkSlots + removeSlots + 1 + 1 + 1
 
 // unlinkSlots is how many workers remove names of FIFOs and notify sockets.
 const unlinkSlots = 1
+
+// removeSlots is how many workers remove directories of programs.
+const removeSlots = 2
 
 // ownOOMScore returns the programs' oom_score_adj: 0 if superd's own protects superd from the OOM
 // killer, which must not be inherited; nil if the programs may inherit it.

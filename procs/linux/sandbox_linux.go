@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -63,10 +64,11 @@ func makeTmp(path string) error {
 	return nil
 }
 
-// RemoveTmp implements [host.Host].
+// RemoveTmp implements [host.Host]. It may take long, and its path is never used again: no start
+// waits for it.
 func (k *Host) RemoveTmp(path string) {
-	k.unlinking.Begin(&k.unlinks, func() {
-		if err := os.RemoveAll(path); err != nil {
+	k.removing.Begin(&k.removals, func() {
+		if err := removeTree(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			k.log.Warn("private_tmp not removed", "path", path, "error", err)
 		}
 	})

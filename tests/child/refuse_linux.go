@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// withFlag has the names of clone(2) with a flag, without which the call works: sandboxes don't know
-// CLONE_PIDFD, and many systems have no user namespaces.
+// withFlag has the names of clone(2) with a flag, without which the call works: sandboxes don't
+// know CLONE_PIDFD, and many systems have no user namespaces.
 var withFlag = map[string]uint32{
 	"clone_pidfd": unix.CLONE_PIDFD, "clone_newuser": unix.CLONE_NEWUSER,
 }

@@ -341,6 +341,28 @@ func TestNoUserNamespaces(t *testing.T) {
 	}
 }
 
+// TestDescriptors: a program with a sandbox gets its readiness descriptor, also where the shim has
+// others, and none of the shim's.
+func TestDescriptors(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	var b strings.Builder
+	fmt.Fprint(&b, "[defaults]\ndirectory = '/'\nsandbox.preset = 'strict'\n")
+	for fd := 3; fd <= 6; fd++ {
+		fmt.Fprintf(&b, "[program.fd%d]\ncommand = ['sh', '-c', 'echo >&%d; exec sleep infinity']\nready.fd = %d\nlog.stderr = 'separate'\n", fd, fd, fd)
+	}
+	s := harness.NewSite(t, b.String())
+	s.Start()
+	for fd := 3; fd <= 6; fd++ {
+		pid := s.WaitState(fmt.Sprintf("fd%d", fd), "running").Pid
+		for number, target := range s.FDs(pid) {
+			if number > 2 && number != fd {
+				t.Errorf("fd%d has descriptor %d: %s", fd, number, target)
+			}
+		}
+	}
+}
+
 // TestPrivateTmp: the processes of a run share it, and it is gone after the run, also if superd was
 // killed meanwhile.
 func TestPrivateTmp(t *testing.T) {
