@@ -32,6 +32,11 @@ const notThere = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
 
 // makeFilter translates the plan's filter for this machine.
 func (s *Sandbox) makeFilter() error {
+	kind := uint32(unix.SECCOMP_RET_ERRNO)
+	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&kind)))
+	if errno != 0 {
+		return errno // now, since a failure of LoadFilter can't become a warning
+	}
 	info, err := arch.GetInfo("")
 	if err != nil {
 		return unix.ENOTSUP

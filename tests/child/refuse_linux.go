@@ -29,7 +29,8 @@ func Refusable() map[string]uint32 {
 		"faccessat2": unix.SYS_FACCESSAT2, "epoll_pwait2": unix.SYS_EPOLL_PWAIT2,
 		"timerfd": unix.SYS_TIMERFD_CREATE, "signalfd": unix.SYS_SIGNALFD4, "eventfd": unix.SYS_EVENTFD2,
 		"landlock": unix.SYS_LANDLOCK_CREATE_RULESET, "mount_setattr": unix.SYS_MOUNT_SETATTR,
-		"mount": unix.SYS_MOUNT, "unshare": unix.SYS_UNSHARE, "setns": unix.SYS_SETNS,
+		"seccomp": unix.SYS_SECCOMP,
+		"mount":   unix.SYS_MOUNT, "unshare": unix.SYS_UNSHARE, "setns": unix.SYS_SETNS,
 		"sched_setscheduler": unix.SYS_SCHED_SETSCHEDULER,
 	}
 	for name := range withFlag {

@@ -268,6 +268,7 @@ func TestKernelLacks(t *testing.T) {
 		{"unshare", "EPERM", "private_tmp = true", "private_tmp: operation not permitted: superd needs CAP_SYS_ADMIN", "namespaces"},
 		{"mount_setattr", "ENOSYS", `protect_system = "strict"`, "protect_system /: function not implemented: it needs Linux 5.12", "mount_setattr"},
 		{"mount_setattr", "ENOSYS", `inaccessible = ["/opt"]`, "inaccessible /opt: function not implemented: it needs Linux 5.12", "mount_setattr"},
+		{"seccomp", "ENOSYS", `syscalls.deny = ["mount"]`, "syscalls: function not implemented: it needs a kernel with seccomp filters", "seccomp"},
 		{"landlock", "ENOSYS", "landlock.bind_tcp = [80]", "landlock.bind_tcp: function not implemented: it needs Landlock 4", "landlock"},
 		{"landlock", "ENOSYS", `landlock.read = ["/"]`, "landlock.read: function not implemented: it needs Landlock 2", "landlock"},
 	}
