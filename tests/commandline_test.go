@@ -25,6 +25,9 @@ func TestCommandLine(t *testing.T) {
 		neverPrinted string
 	}{
 		{args: []string{"check", "superd.toml"}, out: "superd.toml: 1 program, no mistakes\n"},
+		{args: []string{"check", "--security", "superd.toml"}, out: "may have every capability"},
+		{args: []string{"check", "--security", "--json", "superd.toml"}, out: `"remedy":"sandbox.private_tmp = true"`},
+		{args: []string{"check", "--security", "none.toml"}, exit: 2, errOut: "none.toml"},
 		{args: []string{"check", "-c", "superd.toml", "superd.toml"}, exit: 2, errOut: "more than one configuration file"},
 		{args: []string{"check", "superd.toml", "other.toml"}, exit: 2, errOut: "more than one configuration file"},
 		{args: []string{"--version"}, out: "superd "},

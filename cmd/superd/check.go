@@ -17,26 +17,34 @@ import (
 
 func newCheckCommand() *cobra.Command {
 	var file string
-	var asJSON bool
+	var asJSON, security bool
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Report every mistake in the configuration",
 		Long: `Check reads the configuration as run does and reports every mistake and warning. Its exit status is
-2 if there is a mistake.
+2 if there is a mistake. With --security it then lists what each program can do that most services
+do not need, and the key that takes it away.
 
 ` + searchPath,
 		Example: `  superd check
   superd check web.toml
+  superd check --security
   superd check --json web.toml | python3 -m json.tool`,
 		Args:              oneFile,
 		ValidArgsFunction: completeTOML,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return check(fileOf(args, file), asJSON, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			path := fileOf(args, file)
+			if security {
+				return checkSecurity(path, asJSON, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
+			return check(path, asJSON, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	configFlag(cmd.Flags(), &file, "configuration `file`")
 	cmd.Flags().BoolVar(&asJSON, "json", false,
 		"print a JSON array of mistakes: file, line, column, key, message, severity")
+	cmd.Flags().BoolVar(&security, "security", false,
+		"list what programs can do that most do not need; as JSON: program, can, remedy")
 	return cmd
 }
 
@@ -61,7 +69,7 @@ func check(file string, asJSON bool, stdout, stderr io.Writer) error {
 			report += ", " + count(len(warnings), "warning")
 		}
 		if path != "" {
-			report = fmt.Sprintf("%s: %s, %s", terminal.Sanitize(path), count(programs, "program"), report)
+			report = fmt.Sprintf("%s: %s, %s", terminal.Sanitize(path), count(len(programs), "program"), report)
 		}
 		fmt.Fprintln(to, report)
 	}
@@ -71,21 +79,21 @@ func check(file string, asJSON bool, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// inspect reads a configuration and returns its path, its number of programs, its mistakes and its
-// warnings. A file that is not found is a mistake, too.
-func inspect(file string) (path string, programs int, mistakes, warnings config.Errors) {
+// inspect reads a configuration and returns its path, programs, mistakes and warnings. A file that
+// is not found is a mistake, too.
+func inspect(file string) (path string, programs []*config.Program, mistakes, warnings config.Errors) {
 	path, err := config.Find(file, os.Getenv, os.Geteuid())
 	if err != nil {
-		return "", 0, config.Errors{{Err: err}}, nil
+		return "", nil, config.Errors{{Err: err}}, nil
 	}
 	conf, err := config.Examine(path)
 	if errs, ok := errors.AsType[config.Errors](err); ok {
-		return path, 0, errs, nil
+		return path, nil, errs, nil
 	}
 	if err != nil {
-		return path, 0, config.Errors{{File: path, Err: err}}, nil
+		return path, nil, config.Errors{{File: path, Err: err}}, nil
 	}
-	return path, len(conf.Programs), conf.Errors, conf.Warnings
+	return path, conf.Programs, conf.Errors, conf.Warnings
 }
 
 // printJSON prints a JSON array, one value on each line so that it is readable.

@@ -28,7 +28,7 @@ var allowed = map[string]string{
 	"cmd/superd": `config control control/server doctor internal/escape internal/execshim
 		internal/failpoint internal/gcpacer internal/logqueue internal/procfs internal/terminal
 		internal/threads keeper logs logs/read loop pidfd procs procs/eventlog procs/host
-		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot signals`,
+		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
 	"control/server": `config control internal/escape internal/procfs logs logs/follow
 		logs/segment procs procs/eventlog procs/fsm procs/host procs/probe`,
