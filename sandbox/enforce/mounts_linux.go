@@ -42,25 +42,17 @@ const (
 
 // mount gives the thread a mount namespace with the plan's mounts.
 func (s *Sandbox) mount() error {
-	key := s.plan.MountKeys()[0]
 	mask := unix.Umask(0)
 	defer unix.Umask(mask)
-	err := unix.Unshare(unix.CLONE_NEWNS)
-	if err == nil {
-		// Mounts of the host still arrive, so that it can unmount what is mounted here, too.
-		err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, "")
-	}
-	if err != nil {
-		for _, key := range s.plan.MountKeys() {
-			if err := s.check(key, "", err); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 	m := &mounter{Sandbox: s, root: -1}
+	if err := m.begin(); err != nil {
+		return s.checkAll(err)
+	}
 	if err := m.openRoot(); err != nil {
-		return s.check(key, s.plan.Root, err)
+		if err := s.check(keyRoot, s.plan.Root, err); err != nil {
+			return err
+		}
+		return s.checkAll(err)
 	}
 	if err := m.collect(); err != nil {
 		return err
@@ -73,6 +65,25 @@ func (s *Sandbox) mount() error {
 	}
 	if s.plan.Root != "" {
 		return s.check(keyRoot, s.plan.Root, m.enterRoot())
+	}
+	return nil
+}
+
+// begin makes the mount namespace.
+func (m *mounter) begin() error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return err
+	}
+	// Mounts of the host still arrive, so that it can unmount what is mounted here, too.
+	return unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, "")
+}
+
+// checkAll is [Sandbox.check] for each key that demands a mount.
+func (s *Sandbox) checkAll(err error) error {
+	for _, key := range s.plan.MountKeys() {
+		if err := s.check(key, "", err); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -171,7 +182,8 @@ func (m *mounter) resolve(v *view) error {
 			v.Path.Path, err = m.inside(fd)
 			unix.Close(fd)
 		}
-		if err != nil && !errors.Is(err, unix.ENOENT) {
+		missing := errors.Is(err, unix.ENOENT)
+		if err != nil && !missing || missing && v.Optional && m.above == "" {
 			return err
 		}
 		fd, err = unix.Open(v.Source, openPath, 0)
@@ -203,7 +215,19 @@ func (m *mounter) resolve(v *view) error {
 	}
 	v.tree, err = unix.OpenTree(fd, "", flags)
 	if err == nil && m.above != "" && v.Source != "" {
-		_, err = m.place(v) // while the new root can be written
+		return m.makePlace(v)
+	}
+	return err
+}
+
+// makePlace makes the place of a view, while the new root can be written.
+func (m *mounter) makePlace(v *view) error {
+	fd, err := m.place(v)
+	if err == unix.EROFS && v.Optional {
+		return unix.ENOENT
+	}
+	if err == nil {
+		unix.Close(fd)
 	}
 	return err
 }
