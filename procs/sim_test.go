@@ -330,7 +330,7 @@ func (h *history) drawProgram(name string) *config.Program {
 // drawCommands draws commands beside the main process.
 func (h *history) drawCommands(p *config.Program) {
 	command := []string{hosttest.BesideCommand}
-	if h.chance(0.5) && p.Type == config.TypeService {
+	if h.chance(0.5) && p.Type != config.TypeOneshot {
 		p.PostStart = slices.Repeat([][]string{command}, 1+h.rng.IntN(2))
 	}
 	switch h.rng.IntN(3) {

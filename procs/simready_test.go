@@ -78,7 +78,11 @@ func (h *history) checkReady(in instanceView, model *model) {
 			h.fail("%s is running, and its process was never ready", in.name())
 		}
 	case fsm.Starting:
-		if late := now - max(p.Began, inspect(h.sup).startedAt(), h.reloadedAt); late > r.Program().StartTimeout+maxDelayOf(h.kernel.SocketOf(p.Run)) {
+		most := time.Duration(1+len(r.Program().PostStart))*r.Program().StartTimeout + maxDelayOf(h.kernel.SocketOf(p.Run))
+		if len(r.Program().PostStart) > 0 {
+			most += 2 * margin // a hook waits for the end of an exec check, and for the journal
+		}
+		if late := now - max(p.Began, inspect(h.sup).startedAt(), h.reloadedAt); late > most {
 			h.fail("%s is starting for %v, start time-out %v", in.name(), late, r.Program().StartTimeout)
 		}
 	}
@@ -125,6 +129,10 @@ func (h *history) checkFailureReason(in instanceView, r instance.RunView, p *hos
 		}
 		if now-p.Began < r.Program().StartTimeout-simMaxDelay {
 			h.fail("%s was ended as not ready after only %v", in.name(), now-p.Began)
+		}
+	case fsm.ReasonHookFailed:
+		if !h.drawsCommands {
+			h.fail("%s ended by a post_start hook, and no program has any: %s", in.name(), failureReason)
 		}
 	case fsm.ReasonUnhealthy:
 		command := r.Program().Health == nil || r.Program().Health.Exec != nil

@@ -85,6 +85,15 @@ func TestStopCommand(t *testing.T) {
 			b.phase.Hurry = true
 			b.stop()
 		}, during: time.Second, states: "spawning running stopping killing stopped"},
+		{name: "a hurry ends what it leaves", program: command(besideStops), act: func(b *bench) {
+			b.stop()
+			b.v.RunFor(10 * time.Millisecond)
+			child := b.kernel.NewProcess("web", b.in.run.invocationID, hosttest.RoleEscaped)
+			child.IgnoresStop = true
+			b.v.RunFor(2 * time.Second)
+			b.phase.Hurry = true
+			b.in.Hurry()
+		}, during: time.Second, states: "spawning running stopping teardown stopped"},
 		{name: "a hurry ends it", program: command(besideCommand), mix: hosttest.FaultMix{HookHangs: 1, IgnoresStop: 1},
 			act: func(b *bench) {
 				b.stop()

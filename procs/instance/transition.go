@@ -54,15 +54,17 @@ func (in *Instance) perform(effect fsm.Effect) {
 
 // Hurry ends the time-out of a stop, a teardown or a hook.
 func (in *Instance) Hurry() {
-	switch r := in.run; {
+	r := in.run
+	if r != nil && in.Machine.State() == fsm.TearingDown {
+		r.stop.dropCommand() // the main process has ended by it
+	}
+	switch {
 	case in.Machine.State() == fsm.StopPending:
 		in.Apply(in.Machine.StopNow())
 	case in.Machine.State() == fsm.Stopping:
 		r.stop.timedOut()
 	case in.Machine.State() == fsm.Killing && r.program.KillSignal != 0:
 		r.stop.kill()
-	case r != nil && r.stop.commandState() != "": // the main process has ended
-		r.stop.dropCommand()
 	case r != nil && r.teardown != nil:
 		r.teardown.kill()
 	case r != nil && r.hook != nil:
