@@ -88,7 +88,7 @@ type Settings struct {
 	Umask               *uint32  // nil: the umask of superd
 
 	Directories              [DirectoryKinds]Directories `json:",omitzero"` // by kind
-	RuntimeDirectoryPreserve bool                        `json:",omitzero"` // it is not removed with a run
+	RuntimeDirectoryPreserve bool                        `json:",omitzero"`
 
 	Replicas   int // 0: none runs
 	Type       Type
@@ -118,7 +118,8 @@ type Settings struct {
 	ScheduleJitter time.Duration
 	ScheduleMissed Missed
 
-	HooksUser string // of pre_start, post_start and post_stop; "" for that of the program
+	// Of pre_start, post_start and post_stop; "" for that of the program
+	HooksUser string
 	PreStart  [][]string
 	PostStart [][]string
 	PostStop  [][]string

@@ -70,7 +70,8 @@ type Beneath struct {
 
 // A Run is what a plan has to know of a run.
 type Run struct {
-	NotifySocket string // path that has to be reachable; "": none
+	NotifySocket string   // path that has to be reachable; "": none
+	Directories  []string // that superd makes for the program, which can write there
 	// Directory with the directories [TmpDirs], for private_tmp
 	Tmp           string
 	UserNamespace *IDs // of superd's own, if it has no right to change mounts; nil: it has
@@ -140,6 +141,11 @@ func (s *Settings) paths(run Run) (all []Path) {
 		add("private_devices", ViewDevices, "/dev")
 	}
 	add("read_write", ViewReadWrite, s.ReadWrite...)
+	if len(all) > 0 {
+		for _, path := range run.Directories {
+			all = append(all, Path{Key: "read_write", Path: path, View: ViewReadWrite, Source: path})
+		}
+	}
 	add("read_only", ViewReadOnly, s.ReadOnly...)
 	add("inaccessible", ViewNothing, s.Inaccessible...)
 	if key := s.hiding(); key != "" && run.NotifySocket != "" {

@@ -65,7 +65,7 @@ func (c *command) spec() *host.SpawnSpec {
 	if c.capture != nil {
 		output = func(uint32) (int, error) { return c.capture.Writer() }
 	}
-	spec := r.commandSpec(c.words, output)
+	spec := commandSpec(r, c.words, output)
 	if p := r.main.process; p != nil {
 		spec.Own.Set("MAINPID", strconv.Itoa(p.Pid()))
 	}

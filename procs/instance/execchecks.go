@@ -17,13 +17,13 @@ type execChecker struct {
 // Check implements [probe.Checker].
 func (c *execChecker) Check(done func(error)) (stop func() (begun bool)) {
 	return c.run.in.execChecks("").Check(func() *host.SpawnSpec {
-		return c.run.commandSpec(c.command, func(uint32) (int, error) { return c.run.in.Env.Host.Nowhere() })
+		return commandSpec(c.run, c.command, func(uint32) (int, error) { return c.run.in.Env.Host.Nowhere() })
 	}, done)
 }
 
 // commandSpec returns the specification of a process of the run that executes a command. output
 // opens what it writes to; nil: the log of the program.
-func (r *run) commandSpec(command []string, output func(uid uint32) (int, error)) *host.SpawnSpec {
+func commandSpec(r *run, command []string, output func(uid uint32) (int, error)) *host.SpawnSpec {
 	program := r.program.Clone()
 	program.Command = command
 	if output == nil {

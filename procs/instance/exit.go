@@ -242,7 +242,7 @@ func (r *run) end() {
 // removeSandbox removes what is left of the run's sandbox.
 func (r *run) removeSandbox() {
 	if box := r.program.Sandbox; box != nil && box.PrivateTmp {
-		r.in.Env.Host.RemoveTmp(r.privateTmp())
+		r.in.Env.Host.RemoveTmp(privateTmpOf(r))
 	}
 	if len(r.in.sandbox) > 0 {
 		r.in.ownProblems().sandbox = nil

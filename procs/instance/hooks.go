@@ -45,7 +45,7 @@ var errHookStopped = errors.New("cancelled")
 
 // newHooks returns a run of hooks, which next begins. done is called on the loop, not before next
 // has returned, with the error of the first hook that fails. No further hook runs then.
-func (r *run) newHooks(key string, commands [][]string, done func(error)) *hookRun {
+func newHooks(r *run, key string, commands [][]string, done func(error)) *hookRun {
 	r.hook = &hookRun{in: r.in, run: r, key: key, commands: commands, timeout: r.program.StartTimeout, done: done}
 	return r.hook
 }

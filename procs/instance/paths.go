@@ -61,9 +61,9 @@ func (e *Env) RuntimePaths(instance string) []string {
 	}
 }
 
-// privateTmp returns the directory of the run's private_tmp. It is on the file system of /tmp, and
-// nobody can guess its name before it exists.
-func (r *run) privateTmp() string {
+// privateTmpOf returns the directory of the run's private_tmp. It is on the file system of /tmp.
+// Nobody can guess its name before it exists.
+func privateTmpOf(r *run) string {
 	return filepath.Join("/tmp", "superd-"+r.in.Name+"-"+r.invocationID)
 }
 

@@ -48,7 +48,7 @@ func (a *spawnAttempt) begin() {
 func (a *spawnAttempt) preStart() *hookRun {
 	r := a.run
 	in := r.in
-	return r.newHooks("pre_start", r.program.PreStart, func(err error) {
+	return newHooks(r, "pre_start", r.program.PreStart, func(err error) {
 		switch {
 		case errors.Is(err, errHookStopped) || in.MustEnd():
 			in.Apply(in.Machine.SpawnCanceled(r.hasLeftovers(), in.Conditions()))

@@ -22,7 +22,7 @@ func (r *run) spawnSpec(program *config.Program, record *startRecord) *host.Spaw
 		DirectoryRoots: in.Env.Paths.Directories,
 	}
 	if box := program.Sandbox; box != nil && box.PrivateTmp {
-		spec.PrivateTmp = r.privateTmp()
+		spec.PrivateTmp = privateTmpOf(r)
 	}
 	if record != nil {
 		spec.BeginsRun = !r.hadProcess

@@ -70,7 +70,7 @@ func (r *run) leftoversKilled() {
 // postStop returns the hookRun of the post_stop hooks, which then kills what they left.
 func (r *run) postStop() *hookRun {
 	in := r.in
-	return r.newHooks("post_stop", r.program.PostStop, func(err error) {
+	return newHooks(r, "post_stop", r.program.PostStop, func(err error) {
 		if err != nil {
 			in.Env.Log.Warn("hook failed", "instance", in.Name, "error", err)
 		}

@@ -18,13 +18,13 @@ import (
 	"superd/procs/host"
 )
 
-// makeDirectories adds the variables with the paths of the program's directories to the run's own.
-// For the first process of a run it also makes the directories, for the user.
-func makeDirectories(a *attempt, spec *host.SpawnSpec, user *runAs) error {
+// makeDirectories returns the paths of the program's directories, and adds the variables with them
+// to the run's own. For the first process of a run it also makes the directories, for the user.
+func makeDirectories(a *attempt, spec *host.SpawnSpec, user *runAs) (all []string, err error) {
 	for kind := range config.DirectoryKinds {
 		paths, err := spec.Program.DirectoryPaths(kind, spec.DirectoryRoots, spec.Own)
 		if err != nil {
-			return &host.SpawnError{Stage: "make directories", Err: err}
+			return nil, &host.SpawnError{Stage: "make directories", Err: err}
 		}
 		if len(paths) == 0 {
 			continue
@@ -40,12 +40,13 @@ func makeDirectories(a *attempt, spec *host.SpawnSpec, user *runAs) error {
 				m.mode = *mode
 			}
 			if err := m.make(spec.DirectoryRoots.Roots[kind], path); err != nil {
-				return &host.SpawnError{Stage: stage, Path: path, Err: err, Fault: host.FaultOf(err)}
+				return nil, &host.SpawnError{Stage: stage, Path: path, Err: err, Fault: host.FaultOf(err)}
 			}
 		}
 		spec.Own.Set(kind.Variable(), strings.Join(paths, ":"))
+		all = append(all, paths...)
 	}
-	return nil
+	return all, nil
 }
 
 // A directoryMaker makes directories for a user.

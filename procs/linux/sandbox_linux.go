@@ -18,14 +18,14 @@ import (
 	"superd/sandbox"
 )
 
-// planSandbox returns the plan for the sandbox of a program, nil without one. It makes the
-// directories of private_tmp.
-func planSandbox(spec *host.SpawnSpec) (*sandbox.Plan, error) {
+// planSandbox returns the plan for the sandbox of a program that has these directories, nil without
+// one. It makes the directories of private_tmp.
+func planSandbox(spec *host.SpawnSpec, directories []string) (*sandbox.Plan, error) {
 	settings := spec.Program.Sandbox
 	if !settings.Enabled() {
 		return nil, nil
 	}
-	run := sandbox.Run{NotifySocket: spec.NotifySocket, Tmp: spec.PrivateTmp}
+	run := sandbox.Run{NotifySocket: spec.NotifySocket, Directories: directories, Tmp: spec.PrivateTmp}
 	if !privilege.Administer() && os.Geteuid() != 0 {
 		run.UserNamespace = &sandbox.IDs{UID: os.Geteuid(), GID: os.Getegid()}
 	}
