@@ -419,6 +419,41 @@ func TestPrivateTmp(t *testing.T) {
 	harness.Until(t, "the second one is gone", func() bool { return len(dirs()) == 0 })
 }
 
+// TestDirectoriesOfTheProgram: a program writes to the directories that superd makes for it, also
+// where all else is read-only, and with a superd that is killed meanwhile.
+func TestDirectoriesOfTheProgram(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	name := "superd-sandbox-" + strconv.Itoa(os.Getpid())
+	run, state := filepath.Join("/run", name), filepath.Join("/var/lib", name)
+	t.Cleanup(func() {
+		for _, path := range []string{run, state} {
+			if err := os.RemoveAll(path); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	s := harness.NewSite(t, `
+		[program.web]
+		command = ["sh", "-c", "echo 1 > $0/file && echo 2 > $1/file && ! echo 3 > /var/lib/file && echo done; exec sleep infinity", "`+run+`", "`+state+`"]
+		directory = "/"
+		user = "daemon"
+		runtime_directory = "`+name+`"
+		state_directory = "`+name+`"
+		sandbox.preset = "strict"
+		`)
+	d := s.Start()
+	s.WaitLog("web", "Read-only file system\ndone\n")
+	s.Kill(d.Pid, unix.SIGKILL)
+	s.MustCtl("stop", "web")
+	if _, err := os.Stat(run); !os.IsNotExist(err) {
+		t.Errorf("the runtime directory after the stop: %v", err)
+	}
+	if text, err := os.ReadFile(filepath.Join(state, "file")); err != nil || string(text) != "2\n" {
+		t.Errorf("the state is %q, %v", text, err)
+	}
+}
+
 // TestRootDirectory: a program in a root of its own reads its files there, and reports that it is
 // ready.
 func TestRootDirectory(t *testing.T) {
