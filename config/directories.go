@@ -185,7 +185,7 @@ func checkDirectoryName(s string) error {
 		return fmt.Errorf("%s must be relative: write %q for the directory of that name below the root of the key",
 			quoted, path.Base(s))
 	case path.Clean(s) != s || s == "." || s == ".." || strings.HasPrefix(s, "../"):
-		return fmt.Errorf("%s must be a plain path below the root of the key, without . or ..", quoted)
+		return fmt.Errorf("%s must be a plain path below the root of the key: no part of it may be . or .., and none empty", quoted)
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func (c *command) end(err error) {
 	}
 	c.scope.Close()
 	if err != nil {
-		err = fmt.Errorf("%s: %s", c.name(), err)
+		err = fmt.Errorf("%s: %w", c.name(), err)
 	}
 	c.done(err, output)
 }

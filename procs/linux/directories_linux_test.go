@@ -13,13 +13,13 @@ import (
 // otherUser is a user that is neither root nor the test.
 var otherUser = &runAs{name: "user other", credential: &syscall.Credential{Uid: 54321, Gid: 54322}}
 
-func owner(t *testing.T, path string) (uid, gid uint32) {
+func owner(t *testing.T, path string) (uid uint32) {
 	t.Helper()
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
 		t.Fatal(err)
 	}
-	return st.Uid, st.Gid
+	return st.Uid
 }
 
 // write makes a file below root, with the directories above it.
@@ -83,7 +83,7 @@ func TestMakeDirectories(t *testing.T) {
 	for name, want := range map[string]uint32{
 		"a/b": 0, "old/in/file": 54321, "old/link": 54321, "old/linked": 0, "victim": 0, "data/db/file": 54321, "own/file": 0,
 	} {
-		if uid, _ := owner(t, in(name)); uid != want {
+		if uid := owner(t, in(name)); uid != want {
 			t.Errorf("%s has the owner %d, want %d", name, uid, want)
 		}
 	}
@@ -91,14 +91,14 @@ func TestMakeDirectories(t *testing.T) {
 	if err := maker(&runAs{}).make(root, in("old")); err != nil {
 		t.Error(err)
 	}
-	if uid, _ := owner(t, in("old")); uid != 54321 {
+	if uid := owner(t, in("old")); uid != 54321 {
 		t.Errorf("the directory of a program without a user gets the owner %d", uid)
 	}
 	if err := maker(otherUser).make(root, in("given")); err != nil {
 		t.Error(err)
 	}
 	for _, path := range []string{"host", "host/file", "given/file"} {
-		if uid, _ := owner(t, filepath.Join(elsewhere, path)); uid != 0 {
+		if uid := owner(t, filepath.Join(elsewhere, path)); uid != 0 {
 			t.Errorf("%s, outside the root, has the owner %d", path, uid)
 		}
 	}
@@ -107,7 +107,7 @@ func TestMakeDirectories(t *testing.T) {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
 	}
-	if uid, _ := owner(t, filepath.Join(elsewhere, "host/file")); uid != 0 {
+	if uid := owner(t, filepath.Join(elsewhere, "host/file")); uid != 0 {
 		t.Error("a file outside the root is given away")
 	}
 }
@@ -137,7 +137,7 @@ func TestGiveAwayRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
 	}
-	if uid, _ := owner(t, in("host/file")); uid != 0 {
+	if uid := owner(t, in("host/file")); uid != 0 {
 		t.Error("a file beyond a mount is given away")
 	}
 	dir, err := moveAside(in("mounts"))
