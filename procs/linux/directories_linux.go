@@ -175,7 +175,7 @@ func (k *Host) RemoveDirectories(paths []string, done func(error)) (cancel func(
 			if canceled.Load() {
 				break
 			}
-			dir, err := moveAside(path)
+			dir, err := moveAside(path, canceled)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				all = append(all, fmt.Errorf("%s: %w", path, err))
 			} else if err == nil {
@@ -232,8 +232,9 @@ func asideName() string {
 	return asidePrefix + hex.EncodeToString(random[:])
 }
 
-// moveAside renames a directory.
-func moveAside(path string) (asideDir, error) {
+// moveAside renames a directory. It does not after canceled is set: then the name may be that of a
+// directory of the next run.
+func moveAside(path string, canceled *atomic.Bool) (asideDir, error) {
 	at := strings.LastIndexByte(path, '/')
 	parent, err := safepath.OpenDir(path[:at+1])
 	if err != nil {
@@ -244,6 +245,8 @@ func moveAside(path string) (asideDir, error) {
 	switch {
 	case err == nil && !info.Mode.IsDir():
 		err = errors.New("it is no longer a directory")
+	case err == nil && canceled.Load():
+		err = errCanceled
 	case err == nil:
 		if err = unix.Renameat(parent.FD(), path[at+1:], parent.FD(), d.name); errors.Is(err, unix.EBUSY) {
 			err = errors.New("something is mounted there: unmount it")

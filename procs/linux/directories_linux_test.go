@@ -1,9 +1,11 @@
 package linux
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -140,7 +142,7 @@ func TestGiveAwayRefuses(t *testing.T) {
 	if uid := owner(t, in("host/file")); uid != 0 {
 		t.Error("a file beyond a mount is given away")
 	}
-	dir, err := moveAside(in("mounts"))
+	dir, err := moveAside(in("mounts"), new(atomic.Bool))
 	if err == nil {
 		err = dir.remove()
 	}
@@ -159,7 +161,12 @@ func TestRemoveDirectory(t *testing.T) {
 	write(t, root, "kept")
 	write(t, root, asidePrefix+"of an earlier superd/file")
 	link(t, os.Symlink, root, filepath.Join(root, "web/up"))
-	dir, err := moveAside(filepath.Join(root, "web"))
+	canceled := new(atomic.Bool)
+	canceled.Store(true)
+	if _, err := moveAside(filepath.Join(root, "web"), canceled); !errors.Is(err, errCanceled) {
+		t.Errorf("a canceled removal: %v", err)
+	}
+	dir, err := moveAside(filepath.Join(root, "web"), new(atomic.Bool))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +180,7 @@ func TestRemoveDirectory(t *testing.T) {
 	if left, err := os.ReadDir(root); err != nil || len(left) != 1 || left[0].Name() != "kept" {
 		t.Errorf("%v is left, %v; want only kept", left, err)
 	}
-	if _, err := moveAside(filepath.Join(root, "kept")); err == nil {
+	if _, err := moveAside(filepath.Join(root, "kept"), new(atomic.Bool)); err == nil {
 		t.Error("a file is moved aside")
 	}
 }
