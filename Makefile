@@ -70,17 +70,19 @@ tidy:
 	cd tools && go mod tidy -diff
 
 # The race detector needs cgo and a C compiler; the tests build the static superd themselves.
-# Without it run the simulation and the exploration (each has one goroutine), the torture, whose
+# Without it run the simulation and the packages whose code has one goroutine, the torture, whose
 # programs have to be fast, and what measures a birth, which keeps one of Go's processors under the
 # detector. The tests of superd as a whole wait more than they compute: eight of them run at a time.
 # With the tag superd_forkexec the tests build a superd with the plain fork of Go.
 SIMULATION = Simulation|PlantedDefects|Exploration
+ONE_GOROUTINE = /(config|config/document|procs/deps|procs/fsm|procs/instance|procs/snapshot|sandbox)$$
 FORKS      = ^Test(ExecFails|InstantExits|KilledChildIsBack|Identity|StopOrder|Upgrade)$$
 unit:
 	CGO_ENABLED=1 go test -race -timeout 10m -skip '$(SIMULATION)' \
-		$$(go list ./... | grep -v -e /tests$$ -e /tests/torture)
+		$$(go list ./... | grep -v -e /tests$$ -e /tests/torture | grep -v -E '$(ONE_GOROUTINE)')
 	CGO_ENABLED=1 go test -race -timeout 10m -parallel 4 ./tests
-	go test -v -run '$(SIMULATION)' ./procs ./procs/fsm
+	go test $$(go list ./... | grep -E '$(ONE_GOROUTINE)')
+	go test -v -run '$(SIMULATION)' ./procs
 	go test -run HoldsUpNobody ./pidfd
 	go test -tags superd_forkexec ./pidfd
 	go test -tags superd_forkexec -run '$(FORKS)' ./tests

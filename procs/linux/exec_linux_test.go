@@ -254,6 +254,9 @@ func TestExecuteWithLimits(t *testing.T) {
 		})
 	}
 	t.Run("each limit", func(t *testing.T) {
+		if underRace {
+			t.Skip("the race detector needs more memory")
+		}
 		raised := uint64(3)
 		if privilege.SetLimit(rlimit.Nice, raised) != nil {
 			raised = 0 // the hard limit that systems have
