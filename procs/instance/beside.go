@@ -35,6 +35,7 @@ func (b *beside) beginPostStart(at int) {
 	}
 	b.hook = at + 1
 	b.postStart = newCommand(r, "post_start", hooks[at], "start_timeout", r.program.StartTimeout)
+	b.postStart.user = r.program.HooksUser
 	b.postStart.done = func(err error, _ []string) {
 		if err == nil {
 			b.beginPostStart(at + 1)

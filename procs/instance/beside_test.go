@@ -9,6 +9,7 @@ import (
 	"superd/config"
 	"superd/pidfd"
 	"superd/procs/fsm"
+	"superd/procs/host"
 	"superd/procs/host/hosttest"
 	"superd/procs/notify"
 )
@@ -54,6 +55,26 @@ func TestPostStart(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, tt.run)
 	}
+}
+
+// TestPostStartUser: post_start hooks run as hooks_user, and other commands as the program.
+func TestPostStartUser(t *testing.T) {
+	program := testProgram()
+	program.PostStart, program.ReloadCommand = [][]string{besideCommand}, besideCommand
+	program.HooksUser = "root"
+	b := newBench(t, hosttest.FaultMix{}, program)
+	var users []string
+	b.kernel.OnSpawn = func(spec *host.SpawnSpec) { users = append(users, spec.User) }
+	b.start()
+	b.v.RunFor(time.Second)
+	b.in.Reload(func(ReloadOutcome) {})
+	b.v.RunFor(time.Second)
+	if want := []string{"", "root", ""}; !slices.Equal(users, want) {
+		t.Errorf("users %q of program, hook and reload; want %q", users, want)
+	}
+	b.stop()
+	b.v.RunFor(time.Minute)
+	b.close()
 }
 
 // TestStopCommand: stop_command and its effect have the stop time-out, the stop signal has another.

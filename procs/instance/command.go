@@ -19,6 +19,7 @@ type command struct {
 	run     *run
 	key     string // of the configuration: check_command
 	words   []string
+	user    string // that it runs as; empty: that of the program
 	limit   string // key of its time-out
 	timeout time.Duration
 	done    func(err error, output []string)
@@ -66,6 +67,7 @@ func (c *command) spec() *host.SpawnSpec {
 		output = func(uint32) (int, error) { return c.capture.Writer() }
 	}
 	spec := commandSpec(r, c.words, output)
+	spec.User = c.user
 	if p := r.main.process; p != nil {
 		spec.Own.Set("MAINPID", strconv.Itoa(p.Pid()))
 	}
