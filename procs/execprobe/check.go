@@ -2,6 +2,7 @@ package execprobe
 
 import (
 	"errors"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -23,6 +24,8 @@ type check struct {
 	pending host.PendingSpawn
 	process host.Process
 	watched bool // superd learns of its end at once
+
+	startedAt time.Duration // when the process was started, as far as superd knows; 0 before
 }
 
 // begin starts the check once the journal has the path of the tree, by which a successor finds
@@ -60,13 +63,14 @@ func (c *check) spawned(child host.Child, err error) {
 		if host.FaultIn(err) == host.FaultResource {
 			err = probe.Uncounted{Err: err}
 		}
-		c.end(err)
+		c.end(NotRun{err})
 		return
 	}
 	for _, fd := range child.ReadFDs {
 		r.Host.CloseFD(fd) // of a FIFO that did not exist: nobody reads it
 	}
 	c.process, c.scope = child.Process, r.Scope.Child()
+	c.startedAt = r.Scope.Loop().Now()
 	c.watched = r.Reaper.WatchChild(c.scope, c.process, "", c.reap)
 	if c.stopped {
 		c.kill()

@@ -14,6 +14,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -50,6 +51,14 @@ type Reaper interface {
 // ErrStopped is the result of a check that was stopped.
 var ErrStopped = errors.New("stopped")
 
+// A NotRun is the result of a check whose command could not be run.
+type NotRun struct{ Err error }
+
+func (e NotRun) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e NotRun) Unwrap() error { return e.Err }
+
 // A Runner runs the exec checks of an instance, one at a time.
 type Runner struct {
 	Options
@@ -83,7 +92,7 @@ func (r *Runner) Check(spec func() *host.SpawnSpec, done func(error)) (stop func
 			r.Scope.Post(func() { c.end(ErrStopped) })
 		case r.hangsIn != "":
 			err := fmt.Errorf("the previous check still hangs in %s; %s", r.hangsIn, host.HangHint)
-			r.Scope.Post(func() { c.end(err) })
+			r.Scope.Post(func() { c.end(NotRun{err}) })
 		default:
 			c.begin()
 		}
@@ -129,6 +138,14 @@ func (r *Runner) Current() (pending host.PendingSpawn, hasProcess, running bool)
 		return nil, false, false
 	}
 	return r.check.pending, r.check.process != nil, true
+}
+
+// StartedAt returns when the process of the current check was started; 0 without one.
+func (r *Runner) StartedAt() time.Duration {
+	if r.check == nil {
+		return 0
+	}
+	return r.check.startedAt
 }
 
 // CleanUp kills the processes in the tree and calls f when none lives.

@@ -18,7 +18,7 @@ type beside struct {
 	// What stop_command does; empty without one, and once the stop signal is sent
 	stopState snapshot.StopCommand
 
-	commands  int           // commands of the run that are not over
+	commands  int           // commands of the run that have begun and are not over
 	commandAt time.Duration // end of the last one; 0 before
 }
 

@@ -77,6 +77,55 @@ func TestPostStartUser(t *testing.T) {
 	b.close()
 }
 
+// TestPostStartInQueue: the time in the queue of spawns does not count.
+func TestPostStartInQueue(t *testing.T) {
+	program := testProgram()
+	program.PostStart = [][]string{besideCommand}
+	b := newBench(t, hosttest.FaultMix{}, program)
+	b.kernel.QueuesHung = true
+	b.kernel.OnSpawn = func(spec *host.SpawnSpec) {
+		b.kernel.Mix.SpawnHangs = 0
+		if hosttest.RoleOf(spec.Program) == hosttest.RoleBeside {
+			b.kernel.Mix.SpawnHangs = 1
+		}
+	}
+	b.start()
+	b.v.RunFor(time.Hour)
+	b.want("spawning starting", "")
+	b.stop()
+	b.v.RunFor(time.Minute)
+	b.close()
+}
+
+// TestCommandAfterUnkillableCheck: a command that waits for an unkillable check ends, and does not
+// excuse the program's health.
+func TestCommandAfterUnkillableCheck(t *testing.T) {
+	program := testProgram()
+	program.ReloadCommand = besideCommand
+	program.Health = &config.Health{
+		Exec: []string{hosttest.ProbeCommand}, Interval: time.Second, Timeout: time.Second,
+		Failures: 100, Action: config.HealthRestart,
+	}
+	b := newBench(t, hosttest.FaultMix{CheckHangs: 1, Unkillable: 1}, program)
+	b.start()
+	b.v.RunFor(5 * time.Second)
+	var got []ReloadOutcome
+	b.in.Reload(func(o ReloadOutcome) { got = append(got, o) })
+	b.v.RunFor(time.Second)
+	if b.in.run.beside.delays(b.v.Now()) {
+		t.Error("a command that waits delays checks")
+	}
+	b.v.RunFor(32 * time.Second)
+	want := "reload_command /beside: could not be run: waited for an earlier check: process 3 of a " +
+		"check survives SIGKILL: state D (disk sleep)"
+	if len(got) != 1 || got[0].OK || got[0].Message != want {
+		t.Errorf("outcomes %v, want %q", got, want)
+	}
+	b.stop()
+	b.v.RunFor(2 * time.Hour)
+	b.close()
+}
+
 // TestStopCommand: stop_command and its effect have the stop time-out, the stop signal has another.
 func TestStopCommand(t *testing.T) {
 	command := func(words []string) func(*config.Program) {

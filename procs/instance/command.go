@@ -1,6 +1,8 @@
 package instance
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"superd/internal/words"
 	"superd/loop"
 	"superd/procs/eventlog"
+	"superd/procs/execprobe"
 	"superd/procs/host"
 )
 
@@ -19,15 +22,16 @@ type command struct {
 	run     *run
 	key     string // of the configuration: check_command
 	words   []string
-	user    string // that it runs as; empty: that of the program
-	limit   string // key of its time-out
-	timeout time.Duration
+	user    string        // that it runs as; empty: that of the program
+	limit   string        // key of its time-out
+	timeout time.Duration // 0: something else bounds it
 	done    func(err error, output []string)
 
 	scope   *loop.Scope
 	capture host.Capture // nil: it writes to the log of the program
-	timer   *loop.Timer  // from its start on; nil before
+	timer   *loop.Timer  // ends the wait for its start, then the command; nil: neither has a limit
 	stop    func() (begun bool)
+	begun   bool // no check runs before it
 	over    bool // its result is known, or does not matter
 }
 
@@ -36,12 +40,11 @@ type command struct {
 // returned, unless the command is dropped.
 func (c *command) start(captured bool) {
 	in := c.run.in
-	c.run.ownBeside().commands++
 	c.scope = in.Scope.Child()
 	if captured {
 		capture, err := in.Env.Host.Capture(c.scope)
 		if err != nil {
-			c.scope.Post(func() { c.end(fmt.Errorf("capture its output: %w", err)) })
+			c.scope.Post(func() { c.end(execprobe.NotRun{Err: fmt.Errorf("capture its output: %w", err)}) })
 			return
 		}
 		c.capture = capture
@@ -49,19 +52,48 @@ func (c *command) start(captured bool) {
 	in.Save()
 	in.Env.Records.AfterSaving(func(error) {
 		if !c.over && !in.Closed() {
+			if c.timeout > 0 {
+				c.timer = c.scope.After(c.timeout+host.KillPause, c.timedOut)
+			}
 			c.stop = in.execChecks("").Check(c.spec, c.end)
 		}
 	})
 }
 
-// spec returns the specification of its process. The time in the queue does not count.
+// timedOut handles the end of its time-out. Neither the wait for an earlier check nor the time in
+// the queue counts for the command itself. Since a check may be unkillable, the wait has a limit of
+// its own.
+func (c *command) timedOut() {
+	in := c.run.in
+	pending, _, _ := in.checks.Current()
+	var err error
+	startedAt := in.checks.StartedAt()
+	switch rest := startedAt + c.timeout - in.Env.Loop.Now(); {
+	case !c.begun:
+		why := cmp.Or(in.checks.Unkillable(), "it does not end")
+		err = execprobe.NotRun{Err: fmt.Errorf("waited for an earlier check: %s", why)}
+	case pending != nil && pending.Queued():
+		c.timer.Reset(c.timeout) // the machine is slow, not the command
+		return
+	case startedAt != 0 && rest > 0:
+		c.timer.Reset(rest)
+		return
+	default:
+		err = fmt.Errorf("still running after %s %s", c.limit, words.Duration(c.timeout))
+	}
+	stop := c.stop
+	c.end(err)
+	stop() // a worker that hangs returns late
+}
+
+// spec returns the specification of its process, which is started now.
 func (c *command) spec() *host.SpawnSpec {
 	r := c.run
-	c.timer = c.scope.After(c.timeout, func() {
-		stop := c.stop // a worker that hangs returns late
-		c.end(fmt.Errorf("still running after %s %s", c.limit, words.Duration(c.timeout)))
-		stop()
-	})
+	c.begun = true
+	r.ownBeside().commands++
+	if c.timer != nil {
+		c.timer.Reset(c.timeout)
+	}
 	var output func(uint32) (int, error)
 	if c.capture != nil {
 		output = func(uint32) (int, error) { return c.capture.Writer() }
@@ -89,6 +121,9 @@ func (c *command) drop() {
 // finish records that the command is over.
 func (c *command) finish() {
 	c.over = true
+	if !c.begun {
+		return
+	}
 	b := c.run.beside
 	b.commands--
 	b.commandAt = c.run.in.Env.Loop.Now()
@@ -106,6 +141,9 @@ func (c *command) end(err error) {
 		output = eventlog.LastLines(text, cut, outputLines)
 	}
 	c.scope.Close()
+	if _, notRun := errors.AsType[execprobe.NotRun](err); notRun {
+		err = fmt.Errorf("could not be run: %w", err)
+	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", c.name(), err)
 	}
@@ -117,7 +155,7 @@ func (c *command) name() string { return c.key + " " + strings.Join(c.words, " "
 
 // stage returns what the command does.
 func (c *command) stage() string {
-	if c.timer == nil {
+	if !c.begun {
 		return c.name() + ": waits for a check"
 	}
 	return "running " + c.name()
