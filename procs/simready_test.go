@@ -82,7 +82,9 @@ func (h *history) checkReady(in instanceView, model *model) {
 		if len(r.Program().PostStart) > 0 {
 			most += 2 * margin // a hook waits for the end of an exec check, and for the journal
 		}
-		if late := now - max(p.Began, inspect(h.sup).startedAt(), h.reloadedAt); late > most {
+		// A hook is started again, without limit, after a resource shortage
+		since := max(p.Began, inspect(h.sup).startedAt(), h.reloadedAt, r.CommandEndedAt())
+		if late := now - since; late > most {
 			h.fail("%s is starting for %v, start time-out %v", in.name(), late, r.Program().StartTimeout)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"superd/procs/fsm"
+	"superd/procs/host"
 	"superd/procs/snapshot"
 )
 
@@ -22,6 +23,9 @@ type beside struct {
 	commandAt time.Duration // end of the last one; 0 before
 }
 
+// shortagePause is the pause before a hook is started again after a resource shortage.
+const shortagePause = 5 * time.Second
+
 // beginPostStart runs the post_start hooks from that index on. When all have succeeded, the run is
 // ready.
 func (b *beside) beginPostStart(at int) {
@@ -37,8 +41,12 @@ func (b *beside) beginPostStart(at int) {
 	b.postStart = newCommand(r, "post_start", hooks[at], "start_timeout", r.program.StartTimeout)
 	b.postStart.user = r.program.HooksUser
 	b.postStart.done = func(err error, _ []string) {
-		if err == nil {
+		switch {
+		case err == nil:
 			b.beginPostStart(at + 1)
+			return
+		case host.FaultIn(err) == host.FaultResource: // the machine's fault: nothing counts
+			b.retryPostStart(at, err)
 			return
 		}
 		in.Env.Log.Warn("hook failed", "instance", in.Name, "error", err)
@@ -46,6 +54,18 @@ func (b *beside) beginPostStart(at int) {
 	}
 	b.postStart.start(false)
 	in.Env.Owner.Changed()
+}
+
+// retryPostStart runs the post_start hooks again from that index on, after a resource shortage.
+func (b *beside) retryPostStart(at int, shortage error) {
+	in, failed := b.run.in, b.postStart
+	in.Env.Log.Warn("hook not started, trying again", "instance", in.Name, "error", shortage)
+	in.Env.Owner.Changed()
+	b.run.main.scope.After(shortagePause, func() {
+		if b.postStart == failed { // the run still starts
+			b.beginPostStart(at)
+		}
+	})
 }
 
 // leave ends what does not belong to the state. b may be nil.

@@ -97,6 +97,51 @@ func TestPostStartInQueue(t *testing.T) {
 	b.close()
 }
 
+// TestPostStartInShortage: a hook that a resource shortage prevents is started again, and nothing
+// counts as a failure.
+func TestPostStartInShortage(t *testing.T) {
+	program := testProgram()
+	program.PostStart = [][]string{besideCommand}
+	b := newBench(t, hosttest.FaultMix{}, program)
+	b.kernel.OnSpawn = func(spec *host.SpawnSpec) {
+		if hosttest.RoleOf(spec.Program) == hosttest.RoleBeside {
+			b.kernel.Mix = hosttest.FaultMix{SpawnFails: 1, Shortage: 1}
+		}
+	}
+	b.start()
+	b.v.RunFor(time.Minute)
+	b.want("spawning starting", "")
+	if text, want := b.in.run.beside.stage(), "tried again"; !strings.HasSuffix(text, want) {
+		t.Errorf("stage %q, want %q", text, want)
+	}
+	b.kernel.Mix, b.kernel.OnSpawn = hosttest.FaultMix{}, nil
+	b.v.RunFor(time.Minute)
+	b.want("spawning starting running", "")
+	b.stop()
+	b.v.RunFor(time.Minute)
+	b.close()
+}
+
+// TestCheckNotRun: a check that could not be run differs from one that has found a mistake.
+func TestCheckNotRun(t *testing.T) {
+	program := testProgram()
+	program.CheckCommand = besideCommand
+	b := newBench(t, hosttest.FaultMix{}, program)
+	b.start()
+	b.v.RunFor(time.Second)
+	b.kernel.Mix = hosttest.FaultMix{SpawnFails: 1, Shortage: 1}
+	var got ReloadOutcome
+	CheckConfiguration(b.in, func(o ReloadOutcome) { got = o })
+	b.v.RunFor(time.Second)
+	want := "check_command /beside: could not be run: execute: resource temporarily unavailable"
+	if got.OK || got.Message != want {
+		t.Errorf("%v, want %q", got, want)
+	}
+	b.stop()
+	b.v.RunFor(time.Minute)
+	b.close()
+}
+
 // TestCommandAfterUnkillableCheck: a command that waits for an unkillable check ends, and does not
 // excuse the program's health.
 func TestCommandAfterUnkillableCheck(t *testing.T) {

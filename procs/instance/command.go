@@ -155,7 +155,10 @@ func (c *command) name() string { return c.key + " " + strings.Join(c.words, " "
 
 // stage returns what the command does.
 func (c *command) stage() string {
-	if !c.begun {
+	switch {
+	case c.over:
+		return c.name() + ": not started in a resource shortage, and tried again"
+	case !c.begun:
 		return c.name() + ": waits for a check"
 	}
 	return "running " + c.name()

@@ -94,6 +94,15 @@ func (v RunView) CommandAt() time.Duration {
 		return b.commandAt
 	}
 }
+
+// CommandEndedAt returns when the last command beside the main process ended; 0: none has.
+func (v RunView) CommandEndedAt() time.Duration {
+	if v.r.beside == nil {
+		return 0
+	}
+	return v.r.beside.commandAt
+}
+
 func (v RunView) StopsItself() bool { return v.r.ownStopTimer != nil }
 
 // Stable returns how long the run was ready at that time.
