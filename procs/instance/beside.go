@@ -12,6 +12,7 @@ import (
 type beside struct {
 	run       *run
 	reload    *reload  // requested by the operator; nil without one
+	checks    []*check // before restarts
 	postStart *command // current post_start hook; nil without one
 	hook      int      // its number, counted from 1; 0 without one
 
@@ -78,7 +79,15 @@ func (b *beside) leave(to fsm.State) {
 		b.postStart, b.hook = nil, 0
 	}
 	if to != fsm.Running && to != fsm.StopPending {
+		b.dropChecks()
 		b.reload.abort()
+	}
+}
+
+// mainEnded ends a stop_command that has not begun: nothing is left to stop. b may be nil.
+func (b *beside) mainEnded() {
+	if b != nil && b.stopCommand != nil && !b.stopCommand.begun {
+		b.run.stop.dropCommand()
 	}
 }
 

@@ -106,6 +106,7 @@ func (m *mainProcess) reap(process host.Process) {
 	if note.Kind == fsm.ReasonNone && in.exitNote.Kind != fsm.ReasonNone {
 		note, in.exitNote = in.exitNote, fsm.Reason{}
 	}
+	r.beside.mainEnded()
 	m.exitedEarly = exit.Success() && ran < earlyExitTime && !in.IsOneShot() && (before == fsm.Running || before == fsm.Starting)
 	in.Apply(in.Machine.Exited(fsm.RunEnd{
 		At: now, Exit: exitOf(exit), Ran: ran, Stable: stable, Note: note, Leftovers: r.hasLeftovers(),

@@ -147,7 +147,7 @@ func (r *run) restoreNotify(v *snapshot.Run, notify, ready string) {
 // restoreNotify when the main process is set.
 func (r *run) restoreAnnouncements(v *snapshot.Run) {
 	in := r.in
-	if in.Machine.State() != fsm.Running {
+	if in.Machine.State() != fsm.Running && in.Machine.State() != fsm.StopPending {
 		return
 	}
 	if v.Reloading != nil {
@@ -170,7 +170,15 @@ func (r *run) watchdogPing() {
 func (r *run) beginProgramReload(until time.Duration) {
 	in := r.in
 	r.reloadTimer.Stop()
-	r.ownNotifyState().reloadTimer = r.main.scope.After(max(until-in.Env.Loop.Now(), 0), func() { r.endProgramReload(false) })
+	var timer *loop.Timer
+	timer = r.main.scope.After(max(until-in.Env.Loop.Now(), 0), func() {
+		r.whenNotifyDrained(func() {
+			if r.reloadTimer == timer && !timer.Active() { // else READY=1 came just in time
+				r.endProgramReload(false)
+			}
+		})
+	})
+	r.ownNotifyState().reloadTimer = timer
 	in.Env.Owner.Changed()
 }
 
@@ -215,7 +223,8 @@ func (r *run) extend(until time.Duration) {
 		if r.readiness != nil {
 			r.readiness.extend(until)
 		}
-	case fsm.Running:
+	case fsm.Running, fsm.StopPending:
+		extendTimer(r.beside.current().confirmation())
 		extendTimer(r.reloadTimer)
 		extendTimer(r.ownStopTimer)
 	case fsm.Stopping:

@@ -70,6 +70,7 @@ func (r *run) change(program *config.Program) {
 		w.deadline += start
 		shift(w.due, start)
 	}
+	shift(r.beside.current().confirmation(), start)
 	shift(r.reloadTimer, start)
 	shift(r.ownStopTimer, stop)
 	switch {

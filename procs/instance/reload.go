@@ -2,7 +2,9 @@ package instance
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"superd/config"
@@ -21,9 +23,10 @@ type reload struct {
 	command *command // under way; nil without one
 	// What a successor does: it begins again, reports a failure, or waits for the confirmation
 	stage     snapshot.ReloadStage
-	signalAt  time.Duration // when reload_signal was sent
-	confirmed bool          // RELOADING=1 came since then
-	due       *loop.Timer   // ends the wait for that; nil before and after
+	signal    syscall.Signal // that was sent; 0 if it is not known
+	signalAt  time.Duration  // when it was sent
+	confirmed bool           // RELOADING=1 came since then
+	due       *loop.Timer    // ends the wait for that; nil before and after
 	waiting   []func(ReloadOutcome)
 	next      []func(ReloadOutcome) // of requests that came since it began: they need another one
 }
@@ -83,24 +86,35 @@ func CheckConfiguration(in *Instance, done func(ReloadOutcome)) {
 		done(ReloadOutcome{OK: true})
 		return
 	}
-	ended, scope := false, r.main.scope.Child()
+	b := r.ownBeside()
 	c := newCommand(r, "check_command", r.program.CheckCommand, "start_timeout", r.program.StartTimeout)
+	k := &check{command: c, done: done}
 	c.done = func(err error, output []string) {
-		ended = true
-		scope.Close()
+		b.checks = slices.DeleteFunc(b.checks, func(other *check) bool { return other == k })
 		if err != nil {
 			done(ReloadOutcome{false, err.Error(), output})
 			return
 		}
 		done(ReloadOutcome{OK: true})
 	}
-	scope.Defer(func() { // with the main process: then there is nothing to prevent
-		if !ended {
-			c.drop()
-			in.Scope.Post(func() { done(ReloadOutcome{OK: true}) })
-		}
-	})
+	b.checks = append(b.checks, k)
 	c.start(true)
+}
+
+// A check is a check_command before a restart.
+type check struct {
+	command *command
+	done    func(ReloadOutcome)
+}
+
+// dropChecks ends the checks of a run that does not go on: there is no restart to prevent. The
+// instance may be gone when they are answered.
+func (b *beside) dropChecks() {
+	for _, k := range b.checks {
+		k.command.drop()
+		b.run.in.Env.Scope.Post(func() { k.done(ReloadOutcome{OK: true}) })
+	}
+	b.checks = nil
 }
 
 // newCommand returns a command of the run, which start starts.
@@ -149,11 +163,14 @@ func (l *reload) act() {
 		l.execute("reload_command", p.ReloadCommand, func() { l.end(ReloadOutcome{OK: true, Message: "reloaded"}) })
 		return
 	}
-	l.signalAt = in.Env.Loop.Now()
-	r.main.signal(p.ReloadSignal)
-	sent := fmt.Sprintf("%s sent to process %d", config.SignalName(p.ReloadSignal), r.main.process.Pid())
+	l.signal, l.signalAt = p.ReloadSignal, in.Env.Loop.Now()
+	name, pid := config.SignalName(l.signal), r.main.process.Pid()
+	if err := r.main.process.Signal(l.signal); err != nil {
+		l.end(ReloadOutcome{Message: fmt.Sprintf("not reloaded: %s not sent to process %d: %v", name, pid, err)})
+		return
+	}
 	if p.Ready == nil || !p.Ready.Notify {
-		l.end(ReloadOutcome{OK: true, Message: "reloaded: " + sent})
+		l.end(ReloadOutcome{OK: true, Message: fmt.Sprintf("reloaded: %s sent to process %d", name, pid)})
 		return
 	}
 	l.stage = snapshot.ReloadConfirm
@@ -165,13 +182,32 @@ func (l *reload) act() {
 func (l *reload) awaitReloading(until time.Duration) {
 	r := l.run
 	l.due = r.main.scope.After(max(until-r.in.Env.Loop.Now(), 0), func() {
-		p := r.program
-		l.end(ReloadOutcome{Message: fmt.Sprintf(
-			"no RELOADING=1 within start_timeout %s after %s: a program that does not report its "+
-				"reloads needs reload_command = \"kill -%s ${MAINPID}\" instead of reload_signal",
-			words.Duration(p.StartTimeout), config.SignalName(p.ReloadSignal),
-			strings.TrimPrefix(config.SignalName(p.ReloadSignal), "SIG"))})
+		r.whenNotifyDrained(func() {
+			if r.beside.reload == l && !l.confirmed && !l.due.Active() { // else it came in time
+				l.end(ReloadOutcome{Message: l.unconfirmed()})
+			}
+		})
 	})
+}
+
+// unconfirmed says that RELOADING=1 did not come in time.
+func (l *reload) unconfirmed() string {
+	timeout := words.Duration(l.run.program.StartTimeout)
+	if l.signal == 0 { // a reload of superd has removed it
+		return fmt.Sprintf("no RELOADING=1 within start_timeout %s", timeout)
+	}
+	name := config.SignalName(l.signal)
+	return fmt.Sprintf("no RELOADING=1 within start_timeout %s after %s: a program that does not "+
+		"report its reloads needs reload_command = \"kill -%s ${MAINPID}\" instead of "+
+		"reload_signal", timeout, name, strings.TrimPrefix(name, "SIG"))
+}
+
+// confirmation returns the timer of the wait for RELOADING=1; nil without one. l may be nil.
+func (l *reload) confirmation() *loop.Timer {
+	if l == nil {
+		return nil
+	}
+	return l.due
 }
 
 // onReloading handles RELOADING=1. A message from before the signal does not count.
@@ -204,6 +240,7 @@ func (l *reload) abort() {
 	if l.command != nil {
 		l.command.drop()
 	}
+	l.waiting, l.next = append(l.waiting, l.next...), nil
 	l.finish(ReloadOutcome{Message: "not reloaded: " + l.run.in.Machine.StateReason().String()})
 }
 
@@ -225,7 +262,7 @@ func (l *reload) finish(o ReloadOutcome) {
 		done(o)
 	}
 	if len(l.next) > 0 {
-		in.Scope.Post(func() { in.Reload(l.next...) })
+		in.Env.Scope.Post(func() { in.Reload(l.next...) }) // the instance may be gone then
 	}
 }
 
@@ -273,9 +310,14 @@ func (b *beside) resumeReload(v *snapshot.Reload) {
 	case v.Stage == snapshot.ReloadCheck:
 		b.beginReload()
 	case v.Stage == snapshot.ReloadConfirm:
-		b.reload = &reload{run: r, stage: v.Stage, signalAt: v.SignalAt, confirmed: v.Confirmed}
-		if !v.Confirmed {
+		b.reload = &reload{
+			run: r, stage: v.Stage, signal: r.program.ReloadSignal, signalAt: v.SignalAt, confirmed: v.Confirmed,
+		}
+		switch {
+		case !v.Confirmed:
 			b.reload.awaitReloading(v.Due)
+		case r.reloadTimer == nil: // its time was just over
+			r.beginProgramReload(r.in.Env.Loop.Now())
 		}
 	default:
 		b.recordReload(ReloadOutcome{Message: "superd was restarted during reload_command"})
