@@ -20,25 +20,26 @@ import (
 // done runs once, on the loop, after Command has returned. It does not run after cancel; the
 // command itself is not undone.
 func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]CommandResult)) (cancel func(), err error) {
-	if op == OpRestart {
-		return s.restart(names, wait, done)
-	}
-	return s.command(op, names, wait, nil, done)
-}
-
-// command is Command without checks before a restart. refused has the instances that are not
-// restarted.
-func (s *Supervisor) command(op Op, names []string, wait bool, refused map[*instance.Instance]instance.ReloadOutcome, done func([]CommandResult)) (cancel func(), err error) {
 	found, err := s.selector.selection(names)
 	if err != nil {
 		return nil, err
 	}
-	selected := slices.Clone(found.instances) // a copy, as a stop may remove instances
+	found.instances = slices.Clone(found.instances) // a copy, as a stop may remove instances
 	// Instances that are being removed count only if no other is selected
 	stays := func(in *instance.Instance) bool { return in.Membership.Stays() }
-	if op != OpStop && slices.ContainsFunc(selected, stays) {
-		selected = slices.DeleteFunc(selected, func(in *instance.Instance) bool { return !stays(in) })
+	if op != OpStop && slices.ContainsFunc(found.instances, stays) {
+		found.instances = slices.DeleteFunc(found.instances, func(in *instance.Instance) bool { return !stays(in) })
 	}
+	if op == OpRestart {
+		return s.restart(found, wait, done), nil
+	}
+	return s.command(op, found, wait, nil, done), nil
+}
+
+// command is Command for selected instances, without checks before a restart. refused has the
+// instances that are not restarted. found is not used by others.
+func (s *Supervisor) command(op Op, found selection, wait bool, refused map[*instance.Instance]instance.ReloadOutcome, done func([]CommandResult)) (cancel func()) {
+	selected := found.instances
 	var dependents []*instance.Instance
 	if op == OpRestart && wait {
 		isRefused := func(in *instance.Instance) bool { _, ok := refused[in]; return ok }
@@ -103,11 +104,10 @@ func (s *Supervisor) command(op Op, names []string, wait bool, refused map[*inst
 	if remaining == 0 && len(selected) == 0 {
 		s.Scope.Post(func() { finish(nil) })
 	}
-	cancel = func() {
+	return func() {
 		canceled = true
 		s.waiters.drop(&outcomes)
 	}
-	return cancel, nil
 }
 
 // liveDependents returns the live instances that require one of the restarted, directly or
@@ -136,6 +136,8 @@ func (s *Supervisor) refusal(in *instance.Instance, op Op) string {
 	switch {
 	case op == OpStop:
 		return ""
+	case in.Closed():
+		return "it was removed or replaced meanwhile"
 	case s.shutdown.begun:
 		return "superd is shutting down"
 	case in.Quarantined():

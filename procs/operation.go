@@ -65,6 +65,9 @@ func (op Op) noopMessage(in *instance.Instance) string {
 
 // perform carries out op without waiting. Every command is legal in every state.
 func (q *reconciler) perform(in *instance.Instance, op Op) {
+	if op == OpStop {
+		in.Marks.Stops++
+	}
 	if in.Membership.Leaves() {
 		// The command applies to the replacement
 		in.Membership.Target = &fsm.Target{Up: op != OpStop, By: fsm.By(fsm.ActorOperator)}

@@ -42,26 +42,29 @@ func (s *Supervisor) ReloadPrograms(names []string, done func([]CommandResult)) 
 }
 
 // restart is Command for restarts. Before, it checks the configuration of the programs that have a
-// check_command and run: those with a mistake are not restarted.
-func (s *Supervisor) restart(names []string, wait bool, done func([]CommandResult)) (cancel func(), err error) {
-	found, err := s.selector.selection(names)
-	if err != nil {
-		return nil, err
-	}
-	refused := map[*instance.Instance]instance.ReloadOutcome{}
+// check_command and run: those with a mistake are not restarted. Nor is one that the operator stops
+// during the checks.
+func (s *Supervisor) restart(found selection, wait bool, done func([]CommandResult)) (cancel func()) {
+	refused, stops := map[*instance.Instance]instance.ReloadOutcome{}, map[*instance.Instance]uint32{}
 	canceled, remaining := false, 1
 	proceed := func() {
 		if remaining--; remaining > 0 {
 			return
 		}
-		if cancel, err = s.command(OpRestart, names, wait, refused, done); canceled && err == nil {
+		for in, before := range stops {
+			if in.Marks.Stops != before {
+				refused[in] = instance.ReloadOutcome{Message: "it was stopped meanwhile"}
+			}
+		}
+		if cancel = s.command(OpRestart, found, wait, refused, done); canceled {
 			cancel()
 		}
 	}
-	for _, in := range slices.Clone(found.instances) {
+	for _, in := range found.instances {
 		if s.refusal(in, OpRestart) != "" {
 			continue
 		}
+		stops[in] = in.Marks.Stops
 		remaining++
 		instance.CheckConfiguration(in, func(o instance.ReloadOutcome) {
 			if !o.OK {
@@ -70,12 +73,10 @@ func (s *Supervisor) restart(names []string, wait bool, done func([]CommandResul
 			proceed()
 		})
 	}
-	if proceed(); remaining == 0 {
-		return cancel, err
-	}
+	proceed()
 	return func() {
 		if canceled = true; cancel != nil {
 			cancel()
 		}
-	}, nil
+	}
 }

@@ -40,6 +40,7 @@ type marks struct {
 	Counted       fsm.State // the registry counts it in this state
 	TreeRecovered bool      // an earlier superd created the tree
 	Enqueued      bool      // it is in the reconcile queue
+	Stops         uint32    // number of stops by the operator since superd began
 }
 
 // A membership says whether the configuration has an instance, and what takes its place.
