@@ -77,6 +77,33 @@ func TestPostStartUser(t *testing.T) {
 	b.close()
 }
 
+// TestPostStartRedefined: the hooks of a start that is under way stay the same, and a longer
+// start_timeout holds for them.
+func TestPostStartRedefined(t *testing.T) {
+	program := testProgram()
+	program.PostStart = [][]string{besideCommand, besideCommand}
+	b := newBench(t, hosttest.FaultMix{HookHangs: 1}, program)
+	b.start()
+	b.v.RunFor(time.Second)
+	b.redefine(func(p *config.Program) { p.PostStart, p.StartTimeout = nil, time.Minute })
+	b.v.RunFor(50 * time.Second)
+	b.want("spawning starting", "")
+	b.kernel.Mix = hosttest.FaultMix{}
+	for p := range b.kernel.Processes() {
+		if p.Role == hosttest.RoleBeside {
+			p.End(pidfd.Exit{Known: true})
+		}
+	}
+	b.v.RunFor(time.Minute)
+	b.want("spawning starting running", "")
+	if n := b.kernel.Started(); n != 3 {
+		t.Errorf("%d processes started, want the program and both hooks", n)
+	}
+	b.stop()
+	b.v.RunFor(time.Minute)
+	b.close()
+}
+
 // TestPostStartInQueue: the time in the queue of spawns does not count.
 func TestPostStartInQueue(t *testing.T) {
 	program := testProgram()
@@ -187,6 +214,24 @@ func TestStopCommand(t *testing.T) {
 		{name: "it fails", program: command(besideCommand), act: stop, mix: hosttest.FaultMix{HookFails: 1},
 			during: time.Second, states: "spawning running stopping stopped"},
 		{name: "it hangs", program: command(besideCommand), act: stop, mix: hosttest.FaultMix{HookHangs: 1},
+			states: "spawning running stopping teardown stopped"},
+		{name: "it may take as long as the program asks for", program: func(p *config.Program) {
+			p.StopCommand, p.Ready = besideCommand, &config.Ready{Notify: true}
+		}, mix: hosttest.FaultMix{HookHangs: 1}, act: func(b *bench) {
+			b.stop()
+			b.main().Notify(notify.Message{ExtendTimeout: 50 * time.Second})
+		}, during: 40 * time.Second, states: "spawning starting running stopping"},
+		{name: "it may take as long as a reload allows", program: command(besideCommand),
+			mix: hosttest.FaultMix{HookHangs: 1}, act: func(b *bench) {
+				b.stop()
+				b.v.RunFor(time.Second)
+				b.redefine(func(p *config.Program) { p.StopTimeout = time.Minute })
+			}, during: 40 * time.Second, states: "spawning running stopping"},
+		{name: "it outlives the program", program: command(besideStops), act: stop,
+			mix: hosttest.FaultMix{HookHangs: 1}, during: 9 * time.Second,
+			states: "spawning running stopping teardown"},
+		{name: "it outlives the program for the stop time-out", program: command(besideStops), act: stop,
+			mix: hosttest.FaultMix{HookHangs: 1}, during: 11 * time.Second,
 			states: "spawning running stopping teardown stopped"},
 		{name: "nothing stops the program", program: command(besideStops), act: stop,
 			mix:    hosttest.FaultMix{IgnoresStop: 1},

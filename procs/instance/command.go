@@ -86,12 +86,25 @@ func (c *command) timedOut() {
 	stop() // a worker that hangs returns late
 }
 
+// shift moves its time-out. c may be nil.
+func (c *command) shift(by time.Duration) {
+	if c == nil {
+		return
+	}
+	if c.timeout > 0 {
+		c.timeout += by
+	}
+	if c.timer.Active() {
+		c.timer.Reset(c.timer.Due() + by - c.run.in.Env.Loop.Now())
+	}
+}
+
 // spec returns the specification of its process, which is started now.
 func (c *command) spec() *host.SpawnSpec {
 	r := c.run
 	c.begun = true
 	r.ownBeside().commands++
-	if c.timer != nil {
+	if c.timeout > 0 {
 		c.timer.Reset(c.timeout)
 	}
 	var output func(uint32) (int, error)

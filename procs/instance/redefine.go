@@ -57,10 +57,18 @@ func (r *run) change(program *config.Program) {
 		own.PreStart, own.PostStop = r.program.PreStart, r.program.PostStop
 		program = own
 	}
+	frozen := r.hook != nil
+	if b := r.beside; b != nil && b.hook > 0 {
+		frozen = true
+		b.postStart.shift(start)
+		own := program.Clone()
+		own.PostStart = r.program.PostStart
+		program = own
+	}
 	// A newline on a descriptor is awaited without an interval, and only once.
 	ready := !reflect.DeepEqual(r.program.Ready, program.Ready) && (program.Ready == nil || program.Ready.FD == 0)
 	health := !reflect.DeepEqual(r.program.Health, program.Health)
-	if r.program = program; r.hook == nil { // else the definition is no configuration's
+	if r.program = program; !frozen { // else the definition is no configuration's
 		r.config = in.Env.Config.Number()
 	}
 	if !r.spawn.awaitsKill {
@@ -78,6 +86,9 @@ func (r *run) change(program *config.Program) {
 		r.awaitReady(r.readiness.deadline)
 	case health && in.Machine.State() == fsm.Running:
 		r.startMonitoring()
+	}
+	if b := r.beside; b != nil {
+		b.stopCommand.shift(stop)
 	}
 	if r.stop.timer.Active() {
 		r.stop.deadline += stop

@@ -54,7 +54,7 @@ func (s *stopping) runCommand() {
 	in := r.in
 	b := r.ownBeside()
 	b.stopState = snapshot.StopCommandRuns
-	b.stopCommand = newCommand(r, "stop_command", r.program.StopCommand, "stop_timeout", r.program.StopTimeout)
+	b.stopCommand = newCommand(r, "stop_command", r.program.StopCommand, "", 0) // timedOut ends it
 	b.stopCommand.done = func(err error, _ []string) {
 		b.stopCommand, b.stopState = nil, snapshot.StopCommandEnded
 		if err != nil {
@@ -68,6 +68,27 @@ func (s *stopping) runCommand() {
 		in.Env.Owner.Changed()
 	}
 	b.stopCommand.start(false)
+}
+
+// boundCommand ends stop_command at the deadline of the teardown: the stop time-out has ended with
+// the main process.
+func (s *stopping) boundCommand(deadline time.Duration) {
+	if s.run.beside == nil || s.run.beside.stopCommand == nil {
+		return
+	}
+	c := s.run.beside.stopCommand
+	c.timer = c.scope.After(max(deadline-s.run.in.Env.Loop.Now(), 0), func() {
+		s.logCommandLate()
+		s.dropCommand()
+	})
+}
+
+// logCommandLate logs that stop_command has outlived the stop time-out, if it has.
+func (s *stopping) logCommandLate() {
+	if in := s.run.in; s.commandState() == snapshot.StopCommandRuns {
+		in.Env.Log.Warn("stop_command has not ended in time", "instance", in.Name,
+			"stop_timeout", s.run.program.StopTimeout)
+	}
 }
 
 // commandOver sends the stop signal to a program that outlives its stop_command. It has the stop
@@ -172,6 +193,7 @@ func (s *stopping) timedOut() {
 	in := r.in
 	switch {
 	case s.commandState() != "" && !in.Env.Owner.Phase().Hurry:
+		s.logCommandLate()
 		s.commandOver()
 		return
 	case r.stop.spared():

@@ -47,6 +47,7 @@ func (r *run) tearDown() {
 	if deadline == 0 {
 		deadline = now + r.program.StopTimeout
 	}
+	r.stop.boundCommand(deadline)
 	r.killLeftovers(deadline)
 }
 
