@@ -28,7 +28,8 @@ func sandboxKeys() []key {
 			"Whether no exec, such as of a set-user-ID binary, gives it further rights.")),
 		reading("all", bind("program", "sandbox.capabilities", settable(list(ofStrings, capability)),
 			func(d *builder) *[]string { return &box(d).Capabilities },
-			"The capabilities that it can have at all (the bounding set), even as root; `[]`: none.")),
+			"The capabilities that it can have at all (the bounding set), even as root; `[]`: none. "+
+				"It inherits none of superd's own.")),
 		bind("program", "sandbox.ambient_capabilities", list(ofStrings, capability),
 			func(d *builder) *[]string { return &box(d).AmbientCapabilities },
 			"Capabilities that it has although it is not root: `[\"CAP_NET_BIND_SERVICE\"]` for "+

@@ -27,21 +27,30 @@ func (s *Sandbox) dropBounding() error {
 	return nil
 }
 
-// setAmbient makes the ambient set that of the plan: with none of superd's own capabilities, if the
-// plan has any, or if the thread has them for a user namespace.
+// inherited is the key of the capabilities that the program gets from this thread.
+func (s *Sandbox) inherited() string {
+	if s.plan.Ambient == 0 && s.plan.Bounding != nil {
+		return "capabilities"
+	}
+	return "ambient_capabilities"
+}
+
+// setAmbient makes the ambient and the inheritable set those of the plan: with none of superd's
+// own capabilities, if the plan names any, or if the thread has them for a user namespace. The
+// bounding set does not restrict what is inherited.
 func (s *Sandbox) setAmbient() error {
-	if s.plan.Ambient == 0 && s.plan.UserNamespace == nil {
+	if s.plan.Ambient == 0 && s.plan.Bounding == nil && s.plan.UserNamespace == nil {
 		return nil
 	}
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
-		return s.check("ambient_capabilities", "", err)
+		return s.check(s.inherited(), "", err)
 	}
 	// In a user namespace of its own the program would have no use for them outside of it.
 	if s.plan.Ambient != 0 && s.plan.UserNamespace != nil && !s.plan.Network {
 		return s.check("ambient_capabilities", "", unix.EPERM)
 	}
 	if err := s.setInheritable(); err != nil {
-		return s.check("ambient_capabilities", "", err)
+		return s.check(s.inherited(), "", err)
 	}
 	for number, name := range sandbox.Capabilities() {
 		if !s.plan.Ambient.Has(number) {

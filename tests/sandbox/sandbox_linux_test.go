@@ -351,6 +351,48 @@ func TestNoUserNamespaces(t *testing.T) {
 	}
 }
 
+// TestOwnCapabilities: of what superd itself inherits and passes on, a program with capabilities
+// has no more than these.
+func TestOwnCapabilities(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	for name, drop := range map[string]string{
+		"root":    `exec setpriv --inh-caps=+net_raw "$@"`,
+		"ambient": `exec setpriv --reuid=65534 --clear-groups --inh-caps=+net_raw,+setpcap --ambient-caps=+net_raw,+setpcap "$@"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := harness.NewSite(t, `
+				[defaults]
+				command = "sleep infinity"
+				directory = "/"
+				[program.with]
+				sandbox.capabilities = []
+				[program.some]
+				sandbox.capabilities = ["CAP_NET_RAW"]
+				[program.without]
+				`)
+			if name != "root" {
+				s.Chmod(".", 0o777)
+			}
+			s.Start(harness.Under(drop))
+			const netRaw = 1 << 13
+			for program, want := range map[string]uint64{"with": 0, "some": 0, "without": netRaw} {
+				pid := s.WaitState(program, "running").Pid
+				for _, key := range []string{"CapInh", "CapPrm", "CapAmb"} {
+					got, err := strconv.ParseUint(s.Field(pid, "status", key), 16, 64)
+					if name == "root" && (key == "CapAmb" || key == "CapPrm" && program == "some") {
+						continue // root gets what the bounding set allows, and no ambient ones
+					}
+					if err != nil || got&netRaw != want {
+						t.Errorf("%s of %s: %#x, %v; want CAP_NET_RAW as in %#x", key, program, got, err, want)
+					}
+				}
+			}
+		})
+	}
+}
+
 // TestDescriptors: a program with a sandbox gets its readiness descriptor, also where the shim has
 // others, and none of the shim's.
 func TestDescriptors(t *testing.T) {
