@@ -54,9 +54,8 @@ type Host struct {
 	removing    workers.Job       // their work
 	swept       sync.Map          // directories in which what an earlier superd left was removed
 	reach       sync.Once         // see checkReach
-	// returns the exec shim for sandboxes, a descriptor, which is made at its first use
-	shim   func() (int, error)
-	maxRSS maxRSS // superd's own; loop only
+	shim        shim.File         // the exec shim for sandboxes
+	maxRSS      maxRSS            // superd's own; loop only
 }
 
 // Options configure a [Host].
@@ -100,7 +99,6 @@ func New(l *loop.Loop, o Options) (*Host, error) {
 	}
 	k := &Host{loop: l, openFiles: o.OpenFiles, slots: slots, runtimeDir: o.RuntimeDir, fifoDir: o.FIFODir, keeper: o.KeeperPid, log: o.Log, sigchld: o.SIGCHLD, null: null, oomScoreAdj: oomScoreAdj, ambient: privilege.Ambient()}
 	k.starts.crowded = k.crowded(o.Crowd)
-	k.shim = sync.OnceValues(shim.Open)
 	k.gate.init()
 	k.unlinks.Limit, k.removals.Limit = unlinkSlots, removeSlots
 	l.Root().Defer(k.endRemovals)

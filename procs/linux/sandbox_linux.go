@@ -16,6 +16,7 @@ import (
 	"superd/pidfd"
 	"superd/procs/host"
 	"superd/sandbox"
+	"superd/sandbox/shim"
 )
 
 // planSandbox returns the plan for the sandbox of a program that has these directories, nil without
@@ -76,8 +77,12 @@ func (k *Host) RemoveTmp(path string) {
 
 // addSandbox lets the exec shim with the sandbox carry out the plan of the program, beside step.
 func (k *Host) addSandbox(p *prepared, step *execshim.Step, attr *pidfd.Attr) (binary int, err error) {
-	if binary, err = k.shim(); err != nil {
-		return -1, &host.SpawnError{Stage: "apply sandbox", Err: err, Fault: host.FaultFinal}
+	if binary, err = k.shim.Descriptor(); err != nil {
+		fault := host.FaultOf(err)
+		if errors.Is(err, shim.ErrNotBuilt) {
+			fault = host.FaultFinal
+		}
+		return -1, &host.SpawnError{Stage: "apply sandbox", Err: err, Fault: fault}
 	}
 	plan, err := json.Marshal(p.plan)
 	if err != nil {

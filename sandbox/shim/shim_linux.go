@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,8 +29,31 @@ func Built() error {
 	return nil
 }
 
-// Open returns a sealed file in memory that has the binary.
-func Open() (fd int, err error) {
+// A File has the binary in memory. The zero value is ready to use, by several goroutines.
+type File struct {
+	mu   sync.Mutex
+	made bool
+	fd   int
+}
+
+// Descriptor returns the descriptor of the file, which is made at the first use and stays open. A
+// failure may be over at the next use.
+func (f *File) Descriptor() (fd int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.made {
+		if f.fd, err = open(); err != nil {
+			return -1, err
+		}
+		f.made = true
+	}
+	return f.fd, nil
+}
+
+// open returns a sealed file in memory that has the binary.
+//
+// Source: memfd_create(2), sysctl vm.memfd_noexec.
+func open() (fd int, err error) {
 	binary, err := bin.ReadFile(file)
 	if err != nil {
 		return -1, ErrNotBuilt
@@ -38,6 +62,9 @@ func Open() (fd int, err error) {
 	fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
 	if err == unix.EINVAL { // before Linux 6.3
 		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	}
+	if err == unix.EACCES {
+		return -1, fmt.Errorf("make file in memory: %w: set the sysctl vm.memfd_noexec to 0 or 1", err)
 	}
 	if err != nil {
 		return -1, fmt.Errorf("make file in memory: %w", err)

@@ -47,9 +47,9 @@ func Refusable() map[string]uint32 {
 
 // refuse executes a command for which the kernel refuses system calls, and for all that it starts.
 func refuse(args []string) error {
-	errno, ok := map[string]syscall.Errno{"ENOSYS": unix.ENOSYS, "EPERM": unix.EPERM}[args[1]]
+	errno, ok := map[string]syscall.Errno{"ENOSYS": unix.ENOSYS, "EPERM": unix.EPERM, "EACCES": unix.EACCES}[args[1]]
 	if !ok {
-		return fmt.Errorf("refuse with %q: want ENOSYS or EPERM", args[1])
+		return fmt.Errorf("refuse with %q: want ENOSYS, EPERM or EACCES", args[1])
 	}
 	calls := Refusable()
 	var filter []unix.SockFilter

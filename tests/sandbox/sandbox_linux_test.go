@@ -314,6 +314,24 @@ func TestKernelLacks(t *testing.T) {
 	}
 }
 
+// TestNoFileInMemory: a superd that may not make an executable file in memory says what to do.
+func TestNoFileInMemory(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	s := harness.NewSite(t, `
+		[program.refused]
+		command = "sleep infinity"
+		directory = "/"
+		restart = "never"
+		sandbox.no_new_privileges = true
+		`)
+	s.Start(harness.Refusing("memfd_create", "EACCES"))
+	want := "apply sandbox: make file in memory: permission denied: set the sysctl vm.memfd_noexec to 0 or 1"
+	if st := s.WaitState("refused", "failed"); st.Reason != want {
+		t.Errorf("reason %q, want %q", st.Reason, want)
+	}
+}
+
 // TestNoUserNamespaces: without rights and without user namespaces, mounts are refused, and all
 // else works.
 func TestNoUserNamespaces(t *testing.T) {
