@@ -37,7 +37,8 @@ func sandboxKeys() []key {
 		bind("program", "sandbox.protect_system", protection,
 			func(d *builder) *sandbox.Protection { return &box(d).ProtectSystem },
 			"`true`: `/usr`, `/boot` and `/efi` are read-only; `\"full\"`: `/etc` as well; "+
-				"`\"strict\"`: all but `/dev`, `/proc` and `/sys`."),
+				"`\"strict\"`: all but `/dev` and the part of `/proc` that does not "+
+				"change the kernel."),
 		bind("program", "sandbox.read_only", list(ofStrings, hostPath),
 			func(d *builder) *[]string { return &box(d).ReadOnly },
 			"Paths that are read-only with all that is below. One that begins with `-` may be "+

@@ -35,6 +35,7 @@ func Gaps(s *Settings, root bool) (gaps []Gap) {
 		`sandbox.syscalls.allow = ["@system-service"]`)
 	when(s.ProtectSystem != ProtectStrict && s.Landlock.Write == nil, "can write wherever its user may",
 		`sandbox.protect_system = "strict"`)
+	gaps = append(gaps, s.gapsOfKernel(root)...)
 	when(!s.hides("/home") && s.Landlock.Read == nil, "can read what its user may in /home and /root",
 		`sandbox.inaccessible = ["-/home", "-/root"]`)
 	when(!s.PrivateTmp, "shares /tmp with other users", "sandbox.private_tmp = true")
@@ -56,6 +57,22 @@ func (s *Settings) gapsOfCapabilities() []Gap {
 		return nil
 	}
 	return []Gap{{"may have " + strings.Join(kept, ", "), "sandbox.capabilities without it, if it can do without"}}
+}
+
+// gapsOfKernel returns what a program that is root can change without capabilities.
+func (s *Settings) gapsOfKernel(root bool) (gaps []Gap) {
+	switch {
+	case !root || s.Landlock.Write != nil:
+		return nil
+	case s.ProtectSystem != ProtectStrict:
+		return []Gap{{"can change settings of the kernel, in /proc/sys and /sys", `sandbox.protect_system = "strict"`}}
+	}
+	for _, path := range kernelPaths {
+		if s.opens(path) {
+			gaps = append(gaps, Gap{"can change settings of the kernel, in " + path, "sandbox.read_write without it, if it can do without"})
+		}
+	}
+	return gaps
 }
 
 // gainsNothing reports whether the program has no_new_privs.

@@ -10,6 +10,8 @@ func TestGaps(t *testing.T) {
 	strict.ApplyPreset(func(string) bool { return false })
 	closed := strict
 	closed.Inaccessible, closed.PrivateNetwork = []string{"-/home", "-/root"}, true
+	open := closed
+	open.ReadWrite = []string{"-/sys/"}
 	setuid := closed
 	setuid.Capabilities = []string{"CAP_SETUID", "CAP_KILL"}
 	tests := []struct {
@@ -19,8 +21,11 @@ func TestGaps(t *testing.T) {
 		want     string // texts, abbreviated
 	}{
 		{"no sandbox", nil, true, "runs as root, if superd does; may have every capability; can gain rights; can make system calls; can write wherever; " +
-			"can read what; shares /tmp; sees all devices; can connect"},
+			"can change settings of the kernel, in /proc/sys; can read what; shares /tmp; sees all devices; can connect"},
 		{"strict", &strict, false, "can read what; can connect"},
+		{"strict as root", &strict, true, "runs as root; can read what; can connect"},
+		{"open settings", &open, true, "runs as root; can change settings of the kernel, in /sys"},
+		{"open settings, not as root", &open, false, ""},
 		{"all is closed", &closed, false, ""},
 		{"strong capabilities", &setuid, false, "may have CAP_SETUID"},
 		{"landlock", &Settings{Landlock: Landlock{Read: []string{}, Write: []string{}, ConnectTCP: []int{}}}, false,

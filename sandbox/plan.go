@@ -108,6 +108,18 @@ func New(s *Settings, run Run) *Plan {
 	return p
 }
 
+// kernelPaths are where a program that runs as root changes the kernel, devices and the cgroups of
+// others, even without capabilities. Source: proc(5), sysfs(5), systemd.exec(5)
+// (ProtectKernelTunables=, ProtectControlGroups=).
+var kernelPaths = []string{"/proc/bus", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger", "/sys"}
+
+// opens reports whether read_write names a path.
+func (s *Settings) opens(path string) bool {
+	return slices.ContainsFunc(s.ReadWrite, func(open string) bool {
+		return filepath.Clean(strings.TrimPrefix(open, "-")) == path
+	})
+}
+
 // paths returns what the program finds at each path.
 func (s *Settings) paths(run Run) (all []Path) {
 	add := func(key string, view View, paths ...string) {
@@ -124,7 +136,12 @@ func (s *Settings) paths(run Run) (all []Path) {
 	switch s.ProtectSystem {
 	case ProtectStrict:
 		add("protect_system", ViewReadOnly, "/")
-		add("protect_system", ViewReadWrite, "-/dev", "-/proc", "-/sys")
+		add("protect_system", ViewReadWrite, "-/dev", "-/proc")
+		for _, path := range kernelPaths {
+			if !s.opens(path) {
+				all = append(all, Path{Key: "protect_system", Path: path, View: ViewReadOnly, Source: path, Optional: true})
+			}
+		}
 	case ProtectFull:
 		add("protect_system", ViewReadOnly, "-/usr", "-/boot", "-/efi", "-/etc")
 	case ProtectUsr:

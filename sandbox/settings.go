@@ -58,7 +58,7 @@ const (
 	ProtectNothing Protection = ""       // false
 	ProtectUsr     Protection = "true"   // /usr, /boot and /efi
 	ProtectFull    Protection = "full"   // /etc as well
-	ProtectStrict  Protection = "strict" // all but /dev, /proc and /sys
+	ProtectStrict  Protection = "strict" // all but /dev and most of /proc
 )
 
 // Enabled reports whether s demands anything.

@@ -3,6 +3,7 @@ package enforce
 import (
 	"errors"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -214,10 +215,18 @@ func (m *mounter) resolve(v *view) error {
 		flags |= unix.AT_RECURSIVE
 	}
 	v.tree, err = unix.OpenTree(fd, "", flags)
-	if err == nil && m.above != "" && v.Source != "" {
+	if err == nil && m.above != "" && v.Source != "" && !m.replaces(v.Path.Path) {
 		return m.makePlace(v)
 	}
 	return err
+}
+
+// replaces reports whether a path is in a view that replaces what the new root has there, and so
+// has the place of the path.
+func (m *mounter) replaces(path string) bool {
+	return slices.ContainsFunc(m.views, func(v view) bool {
+		return v.Source != "" && strings.HasPrefix(path, v.Path.Path+"/")
+	})
 }
 
 // makePlace makes the place of a view, while the new root can be written.

@@ -71,6 +71,12 @@ var ofRoot = []probe{
 	{"capabilities", `capabilities = ["CAP_DAC_OVERRIDE"]`, "chown=DIR/owned", "EPERM", ""},
 	{"capabilities that stay", `capabilities = ["CAP_CHOWN"]`, "chown=DIR/owned", "ok", ""},
 	{"no devices elsewhere", `private_devices = true`, "mknod=DIR/open", "EPERM", ""},
+	{"settings of the kernel", `preset = "strict", private_tmp = false`, "open=/proc/sys/kernel/core_pattern", "EROFS", "any"},
+	{"settings of the kernel by read_write", `preset = "strict", private_tmp = false, read_write = ["/proc/sys"]`, "open=/proc/sys/kernel/core_pattern", "ok", ""},
+	{"interrupts", `preset = "strict", private_tmp = false`, "open=/proc/irq/default_smp_affinity", "EROFS", "any"},
+	{"devices of the kernel", `preset = "strict", private_tmp = false`, "write=/sys", "EROFS", "any"},
+	{"cgroups", `preset = "strict", private_tmp = false`, "write=/sys/fs/cgroup", "EROFS", "any"},
+	{"own process", `preset = "strict", private_tmp = false`, "open=/proc/self/oom_score_adj", "ok", ""},
 	{"a preset", `preset = "strict"
 		sandbox.read_only = ["DIR"]`, "chown=DIR/owned", "EROFS", ""},
 	{"a preset with a key of its own", `preset = "strict", capabilities = ["CAP_CHOWN"], private_tmp = false, read_write = ["DIR"]`, "chown=DIR/owned", "ok", ""},
@@ -550,6 +556,12 @@ func TestRootDirectory(t *testing.T) {
 	}
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d/root/conf/superd.toml", pid)); err != nil {
 		t.Errorf("the program's root is not root_directory: %v", err)
+	}
+	if err := unix.Access(fmt.Sprintf("/proc/%d/root/proc/sys/kernel/core_pattern", pid), unix.W_OK); err != unix.EROFS {
+		t.Errorf("the program can change settings of the kernel: %v, want EROFS", err)
+	}
+	if made, err := os.ReadDir(s.Path("root/proc")); err != nil || len(made) > 0 {
+		t.Errorf("places made on the host below root/proc: %v, %v", made, err)
 	}
 	if st := s.WaitState("missing", "failed"); !strings.Contains(st.Reason, "it is not there in the sandbox") {
 		t.Errorf("reason %q", st.Reason)
