@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -109,10 +110,35 @@ func (s *Step) run(box Sandbox, report *int) *Error {
 	if _, err := unix.Write(*report, append(warningLines(box.Warnings()), atExec)); err != nil && err != unix.EPIPE {
 		return failed(StageExecute, err)
 	}
+	return s.execute(box)
+}
+
+// execute executes the program. Between the filter and the exec it makes no other system call and
+// needs no memory, as package syscall would for the arguments.
+//
+// Source: execve(2).
+func (s *Step) execute(box Sandbox) *Error {
+	path, err := unix.BytePtrFromString(s.Path)
+	if err != nil {
+		return failed(StageExecute, err)
+	}
+	args, err := syscall.SlicePtrFromStrings(s.Args)
+	if err != nil {
+		return failed(StageExecute, err)
+	}
+	env, err := syscall.SlicePtrFromStrings(s.Env)
+	if err != nil {
+		return failed(StageExecute, err)
+	}
+	// Fails, since there is no file without a name, and restores the limit on open files, which Go
+	// has raised.
+	_ = syscall.Exec("", nil, nil)
 	if err := box.LoadFilter(); err != nil {
 		return failed(StageSandbox, err)
 	}
-	return failed(StageExecute, syscall.Exec(s.Path, s.Args, s.Env))
+	_, _, errno := unix.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(path)),
+		uintptr(unsafe.Pointer(&args[0])), uintptr(unsafe.Pointer(&env[0])))
+	return failed(StageExecute, errno)
 }
 
 // changeUser changes user and groups. The thread loses its capabilities unless keep is set.

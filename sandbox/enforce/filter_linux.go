@@ -102,12 +102,16 @@ func ret(what uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: what}
 }
 
-// LoadFilter applies the filter. After it the thread may make only calls that it allows.
+// LoadFilter applies the filter. After it the thread may make only calls that it allows. A failure
+// is never a warning: those are reported already, and makeFilter has found what the kernel lacks.
 func (s *Sandbox) LoadFilter() error {
 	if len(s.filter) == 0 {
 		return nil
 	}
 	program := unix.SockFprog{Len: uint16(len(s.filter)), Filter: &s.filter[0]}
 	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
-	return s.check("syscalls", "", result(errno))
+	if errno != 0 {
+		return &sandbox.Failure{Key: "syscalls", Errno: errno}
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package enforce
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/elastic/go-seccomp-bpf/arch"
@@ -96,5 +97,18 @@ func TestActions(t *testing.T) {
 	s := &Sandbox{plan: &sandbox.Plan{Filter: &sandbox.Filter{Errno: "ESOMETHING"}}}
 	if err := s.makeFilter(); err != unix.EINVAL {
 		t.Errorf("a filter with an unknown error: %v", err)
+	}
+}
+
+// TestLoadFilterFails: without its filter no program begins, also where the sandbox may be
+// incomplete.
+func TestLoadFilterFails(t *testing.T) {
+	s := &Sandbox{plan: &sandbox.Plan{BestEffort: true}, filter: []unix.SockFilter{{Code: 0xffff}}}
+	err := s.LoadFilter()
+	if f, ok := errors.AsType[*sandbox.Failure](err); !ok || f.Key != "syscalls" || f.Errno == 0 {
+		t.Errorf("LoadFilter of what is no filter: %v, want a failure of syscalls", err)
+	}
+	if len(s.Warnings()) > 0 {
+		t.Errorf("it is a warning: %v", s.Warnings())
 	}
 }

@@ -443,6 +443,31 @@ func TestDescriptors(t *testing.T) {
 	}
 }
 
+// TestOpenFilesLimit: a program with a filter has superd's limit on open files, not what Go raises
+// that to in the shim.
+func TestOpenFilesLimit(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[defaults]
+		type = "oneshot"
+		command = ["sh", "-c", "ulimit -n"]
+		directory = "/"
+		[program.with]
+		sandbox.syscalls.allow = ["@system-service"]
+		[program.own]
+		sandbox.syscalls.allow = ["@system-service"]
+		limits.nofile = "500:600"
+		[program.without]
+		`)
+	s.Start(harness.Under(`ulimit -Sn 400 && exec "$@"`))
+	for name, want := range map[string]string{"with": "400\n", "own": "500\n", "without": "400\n"} {
+		s.WaitState(name, "exited")
+		if got := s.Log(name); got != want {
+			t.Errorf("limit of %s is %q, want %q", name, got, want)
+		}
+	}
+}
+
 // TestPrivateTmp: the processes of a run share it, and it is gone after the run, also if superd was
 // killed meanwhile.
 func TestPrivateTmp(t *testing.T) {
