@@ -43,10 +43,10 @@ func sandboxKeys() []key {
 			func(d *builder) *[]string { return &box(d).ReadOnly },
 			"Paths that are read-only with all that is below. One that begins with `-` may be "+
 				"missing, here and in the next keys."),
-		bind("program", "sandbox.read_write", list(ofStrings, hostPath),
+		bind("program", "sandbox.read_write", list(ofStrings, pathInRoot),
 			func(d *builder) *[]string { return &box(d).ReadWrite },
 			"Paths below read-only ones that are as outside."),
-		bind("program", "sandbox.inaccessible", list(ofStrings, hidablePath),
+		bind("program", "sandbox.inaccessible", list(ofStrings, pathInRoot),
 			func(d *builder) *[]string { return &box(d).Inaccessible },
 			"Paths that are empty and without rights."),
 		bind("program", "sandbox.private_tmp", boolean,
@@ -131,8 +131,8 @@ func syscallName(refused bool) codec[string] {
 // hostPath reads an absolute path, perhaps after a - .
 var hostPath = absolute("/srv/data", func(bare string) bool { return true })
 
-// hidablePath is a hostPath other than the root.
-var hidablePath = absolute("/srv/data", func(bare string) bool { return path.Clean(bare) != "/" })
+// pathInRoot is a hostPath other than the root.
+var pathInRoot = absolute("/srv/data", func(bare string) bool { return path.Clean(bare) != "/" })
 
 // rootPath reads the path of a directory that becomes the root.
 var rootPath = text("path", "a path", func(s string) (string, error) {

@@ -65,6 +65,10 @@ func (f *Failure) remedy() string {
 		return needMounts
 	case syscall.EPERM, syscall.EACCES, syscall.ENOSPC, syscall.EUSERS:
 		return needAdmin
+	case syscall.ELOOP:
+		return "a symbolic link there is the program's, or leads in a circle: remove it"
+	case syscall.ENOTSUP:
+		return "the root directory can be read-only only: name directories in it"
 	case syscall.EROFS:
 		return "the program needs a file or directory there to mount on: make it"
 	}

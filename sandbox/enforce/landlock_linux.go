@@ -138,7 +138,7 @@ func (s *Sandbox) addFiles(files []fileRight) error {
 // allow adds a rule for a path.
 func (s *Sandbox) allow(beneath sandbox.Beneath, rights uint64) error {
 	fd, err := unix.Open(beneath.Path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err == unix.ENOENT && beneath.Optional {
+	if beneath.Optional && (err == unix.ENOENT || err == unix.ENOTDIR || err == unix.EACCES) {
 		return nil
 	}
 	if err != nil {

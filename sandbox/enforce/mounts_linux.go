@@ -126,12 +126,27 @@ func (m *mounter) enterRoot() error {
 }
 
 // open opens a path below the new root. Symbolic links don't lead out of that.
-func (m *mounter) open(path string) (int, error) {
+func (m *mounter) open(path string) (int, error) { return m.openat(path, unix.RESOLVE_IN_ROOT) }
+
+// openResolved opens a path that has been resolved. A symbolic link in it is the program's, which
+// can write there: ELOOP.
+func (m *mounter) openResolved(path string) (int, error) {
+	return m.openat(path, unix.RESOLVE_IN_ROOT|unix.RESOLVE_NO_SYMLINKS)
+}
+
+func (m *mounter) openat(path string, resolve uint64) (fd int, err error) {
 	path = strings.TrimPrefix(path, "/")
 	if path == "" {
 		path = "."
 	}
-	return unix.Openat2(m.root, path, &unix.OpenHow{Flags: openPath, Resolve: unix.RESOLVE_IN_ROOT})
+	const most = 100 // a rename or a mount elsewhere at the same time is EAGAIN
+	for range most {
+		fd, err = unix.Openat2(m.root, path, &unix.OpenHow{Flags: openPath, Resolve: resolve})
+		if err != unix.EAGAIN {
+			break
+		}
+	}
+	return fd, err
 }
 
 // collect fills m.views.
@@ -140,7 +155,7 @@ func (m *mounter) collect() error {
 	for _, p := range m.plan.Paths {
 		v := view{Path: p, tree: -1}
 		err := m.resolve(&v)
-		if errors.Is(err, unix.ENOENT) && p.Optional {
+		if p.Optional && m.isMissing(err) {
 			continue
 		}
 		if err := m.check(p.Key, p.Path, err); err != nil {
@@ -159,6 +174,13 @@ func (m *mounter) collect() error {
 		return m.makeNothing()
 	}
 	return nil
+}
+
+// isMissing reports whether err says that a path is not there for the program. In a user namespace
+// the program has the shim's user: what that can't reach, it can't, either.
+func (m *mounter) isMissing(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) ||
+		errors.Is(err, unix.EACCES) && m.plan.UserNamespace != nil
 }
 
 // arrange sorts the views by what they resolved to.
@@ -183,8 +205,10 @@ func (m *mounter) resolve(v *view) error {
 			v.Path.Path, err = m.inside(fd)
 			unix.Close(fd)
 		}
-		missing := errors.Is(err, unix.ENOENT)
-		if err != nil && !missing || missing && v.Optional && m.above == "" {
+		if errors.Is(err, unix.ENOENT) && (m.above != "" || !v.Optional) {
+			v.Path.Path, err = m.resolveMissing(v.Path.Path)
+		}
+		if err != nil {
 			return err
 		}
 		fd, err = unix.Open(v.Source, openPath, 0)
@@ -229,6 +253,19 @@ func (m *mounter) replaces(path string) bool {
 	})
 }
 
+// resolveMissing resolves the part of a path that is there.
+func (m *mounter) resolveMissing(path string) (string, error) {
+	dir, name := filepath.Split(path)
+	fd, err := m.open(dir)
+	if errors.Is(err, unix.ENOENT) {
+		dir, err = m.resolveMissing(filepath.Clean(dir))
+	} else if err == nil {
+		dir, err = m.inside(fd)
+		unix.Close(fd)
+	}
+	return filepath.Join(dir, name), err
+}
+
 // makePlace makes the place of a view, while the new root can be written.
 func (m *mounter) makePlace(v *view) error {
 	fd, err := m.place(v)
@@ -260,8 +297,10 @@ func pathOf(fd int) (string, error) {
 // show mounts what is to be seen at a path.
 func (m *mounter) show(v *view) error {
 	switch {
-	case v.Path.Path == "/":
+	case v.Path.Path == "/" && v.View == sandbox.ViewReadOnly:
 		return readOnly(m.root, unix.AT_RECURSIVE)
+	case v.Path.Path == "/":
+		return unix.ENOTSUP
 	case v.View == sandbox.ViewDevices:
 		return m.showDevices(v)
 	case v.tree < 0:
@@ -289,11 +328,11 @@ func readOnly(fd int, flags uint) error {
 // place opens the place where a view is to be mounted. It makes that if it is missing, as in a
 // directory that replaces the host's.
 func (m *mounter) place(v *view) (int, error) {
-	fd, err := m.open(v.Path.Path)
+	fd, err := m.openResolved(v.Path.Path)
 	if !errors.Is(err, unix.ENOENT) {
 		return fd, err
 	}
-	dir, err := m.open("/")
+	dir, err := m.openResolved("/")
 	if err != nil {
 		return -1, err
 	}
@@ -308,7 +347,7 @@ func (m *mounter) place(v *view) (int, error) {
 		if err != nil {
 			return -1, err
 		}
-		dir, err = m.open(strings.Join(names[:i+1], "/"))
+		dir, err = m.openResolved(strings.Join(names[:i+1], "/"))
 		if err != nil {
 			return -1, err
 		}

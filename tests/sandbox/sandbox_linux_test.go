@@ -40,6 +40,7 @@ var ofFiles = []probe{
 	{"read_only by a link", `read_only = ["DIR/link"]`, "write=DIR/open", "EROFS", ""},
 	{"inaccessible file", `inaccessible = ["DIR/open/file"]`, "execute=DIR/open/file", "EACCES", ""},
 	{"missing, but may be", `read_only = ["-/nowhere", "DIR/open"]`, "write=DIR/open", "EROFS", ""},
+	{"unreachable, but may be", `read_only = ["-/root/x", "-/etc/passwd/x", "DIR/open"]`, "write=DIR/open", "EROFS", ""},
 	{"read-only below a private tmp", `private_tmp = true, read_only = ["DIR"]`, "write=DIR/open", "EROFS", ""},
 	{"private_tmp", `private_tmp = true, read_only = ["DIR"]`, "write=/tmp", "ok", ""},
 	{"private_devices", `private_devices = true, best_effort = BEST`, "stat=/dev/kmsg", "ENOENT", "any"},
@@ -240,10 +241,17 @@ func TestRefused(t *testing.T) {
 		[program.rootless]
 		command = "/bin/sleep infinity"
 		sandbox = { root_directory = "DIR/none", protect_system = "strict", best_effort = true }
+		[program.all]
+		sandbox = { read_only = [], read_write = ["DIR/all"] }
 		`)
+	s.Link("all", "/")
 	d := s.Start()
 	want := "apply sandbox.read_only " + s.Path("none") + `: no such file or directory: create it, or write "-` + s.Path("none") + `" if it may be missing`
 	if st := s.WaitState("refused", "failed"); st.Reason != want {
+		t.Errorf("reason %q, want %q", st.Reason, want)
+	}
+	want = "apply sandbox.read_write /: operation not supported: the root directory can be read-only only"
+	if st := s.WaitState("all", "failed"); !strings.HasPrefix(st.Reason, want) {
 		t.Errorf("reason %q, want %q", st.Reason, want)
 	}
 	pid := s.WaitState("warned", "running").Pid
@@ -508,6 +516,47 @@ func TestPrivateTmp(t *testing.T) {
 	})
 	s.MustCtl("stop", name)
 	harness.Until(t, "the second one is gone", func() bool { return len(dirs()) == 0 })
+}
+
+// TestPlantedLink: a symbolic link that a process of the run makes in its private tmp leads superd
+// nowhere at the start of the next one.
+func TestPlantedLink(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	outside := filepath.Join("/run", "superd-planted-"+strconv.Itoa(os.Getpid()))
+	if err := os.Mkdir(outside, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(outside); err != nil {
+			t.Error(err)
+		}
+	})
+	inside := filepath.Join("/tmp", filepath.Base(outside))
+	if err := os.MkdirAll(filepath.Join(inside, "made"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(inside); err != nil {
+			t.Error(err)
+		}
+	})
+	s := harness.NewSite(t, `
+		[program.planted]
+		command = "sleep infinity"
+		directory = "/"
+		restart = "never"
+		pre_start = [["sh", "-c", "mv $0 $0.old && ln -s $1 $0", "`+inside+`", "`+outside+`"]]
+		sandbox = { private_tmp = true, read_only = ["`+inside+`/made"] }
+		`)
+	s.Start()
+	want := "apply sandbox.read_only " + inside + "/made: too many levels of symbolic links: a symbolic link there is the program's"
+	if st := s.WaitState("planted", "failed"); !strings.HasPrefix(st.Reason, want) {
+		t.Errorf("reason %q, want %q", st.Reason, want)
+	}
+	if made, err := os.ReadDir(outside); err != nil || len(made) > 0 {
+		t.Errorf("superd made %v outside: %v", made, err)
+	}
 }
 
 // TestDirectoriesOfTheProgram: a program writes to the directories that superd makes for it, also
