@@ -7,13 +7,60 @@ import (
 )
 
 // Arrange returns paths in the order in which they are to be mounted: a directory before what is
-// in it. Of entries for the same path it keeps the one that leaves the program least.
+// in it. Entries for the same path become one that leaves the program what all of them leave: a
+// private /tmp or /dev that is to be read-only, too, stays private.
 func Arrange(paths []Path) []Path {
-	paths = slices.Clone(paths)
-	slices.SortStableFunc(paths, func(a, b Path) int {
-		return cmp.Or(comparePaths(a.Path, b.Path), cmp.Compare(b.View.strictness(), a.View.strictness()))
+	return ArrangeBy(paths, func(p *Path) *Path { return p })
+}
+
+// ArrangeBy is [Arrange] for what has a path.
+func ArrangeBy[T any](all []T, path func(*T) *Path) (arranged []T) {
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b T) int {
+		p, q := path(&a), path(&b)
+		return cmp.Or(comparePaths(p.Path, q.Path), cmp.Compare(q.rank(), p.rank()))
 	})
-	return slices.CompactFunc(paths, func(a, b Path) bool { return a.Path == b.Path })
+	for i := range all {
+		if last := len(arranged) - 1; last >= 0 && path(&arranged[last]).Path == path(&all[i]).Path {
+			path(&arranged[last]).restrict(path(&all[i]))
+		} else {
+			arranged = append(arranged, all[i])
+		}
+	}
+	return arranged
+}
+
+// rank orders entries for the same path: the first one says what is there.
+func (p *Path) rank() int {
+	switch {
+	case p.View == ViewNothing:
+		return 5
+	case p.View == ViewDevices || p.View == ViewReadOnlyDevices:
+		return 4
+	case p.Source != "" && p.Source != p.Path:
+		return 3
+	case p.Source != "":
+		return 2
+	case p.View == ViewReadOnly:
+		return 1
+	}
+	return 0
+}
+
+// restrict applies to p what another entry for its path demands.
+func (p *Path) restrict(other *Path) {
+	p.Optional = p.Optional && other.Optional
+	if other.View != ViewReadOnly && other.View != ViewReadOnlyDevices {
+		return
+	}
+	switch p.View {
+	case ViewReadWrite:
+		p.View = ViewReadOnly
+	case ViewDevices:
+		p.View = ViewReadOnlyDevices
+	case ViewReadOnly, ViewReadOnlyDevices, ViewNothing:
+		// it leaves no more
+	}
 }
 
 // comparePaths sorts paths element by element, so that what is in a directory follows it at once.
@@ -23,9 +70,4 @@ func comparePaths(a, b string) int {
 
 func elements(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
-}
-
-// strictness returns how much of a path the view takes from a program.
-func (v View) strictness() int {
-	return slices.Index([]View{ViewReadWrite, ViewDevices, ViewReadOnly, ViewNothing}, v)
 }

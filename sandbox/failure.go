@@ -11,7 +11,18 @@ type Failure struct {
 	Key    string        `json:"key"`              // below the table sandbox: "read_only"
 	Object string        `json:"object,omitempty"` // path, port or name; may be empty
 	Errno  syscall.Errno `json:"errno"`
+	Rights Rights        `json:"rights,omitempty"`
 }
+
+// Rights say with which rights a key was not enforced.
+type Rights string
+
+// The rights. A superd that is root makes no user namespace.
+const (
+	RightsOfUser      Rights = ""
+	RightsOfRoot      Rights = "root"
+	RightsOfNamespace Rights = "namespace" // a user namespace that gives none
+)
 
 // Error returns the key, what is missing, and what to do.
 func (f *Failure) Error() string { return f.Place() + ": " + f.Cause().Error() }
@@ -38,6 +49,7 @@ func (f *Failure) Cause() error {
 const (
 	needAdmin = "superd needs CAP_SYS_ADMIN, or a kernel, container and security module that let " +
 		"it make user namespaces"
+	needRoot     = "superd lacks CAP_SYS_ADMIN: let its container or service have it"
 	needMounts   = "it needs Linux 5.12 (mount_setattr), and a container that does not refuse its calls"
 	needSetpcap  = "superd needs CAP_SETPCAP to take capabilities away"
 	lacksAmbient = "superd itself lacks it, or sandbox.capabilities does: run superd as root, or with it"
@@ -58,12 +70,18 @@ func (f *Failure) remedy() string {
 	case "syscalls":
 		return f.syscallsRemedy()
 	}
+	if f.Rights == RightsOfNamespace {
+		return needAdmin
+	}
 	switch f.Errno {
 	case syscall.ENOENT:
 		return `create it, or write "-` + f.Object + `" if it may be missing`
 	case syscall.ENOSYS:
 		return needMounts
 	case syscall.EPERM, syscall.EACCES, syscall.ENOSPC, syscall.EUSERS:
+		if f.Rights == RightsOfRoot {
+			return needRoot
+		}
 		return needAdmin
 	case syscall.ELOOP:
 		return "a symbolic link there is the program's, or leads in a circle: remove it"

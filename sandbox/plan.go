@@ -51,6 +51,8 @@ const (
 	ViewReadWrite View = "rw"   // as it is on the host
 	ViewNothing   View = "none" // an empty file or directory without rights
 	ViewDevices   View = "dev"  // a /dev with harmless devices
+
+	ViewReadOnlyDevices View = "dev-ro" // such a /dev, with no writable directory
 )
 
 // Rules are what Landlock allows. nil: unrestricted.

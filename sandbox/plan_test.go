@@ -60,15 +60,34 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestArrange: of entries for one path the strictest stays.
+// TestArrange: entries for one path become one that leaves the program what all of them leave.
 func TestArrange(t *testing.T) {
-	views := []View{ViewReadWrite, ViewDevices, ViewReadOnly, ViewNothing}
-	for i, a := range views {
-		for j, b := range views {
-			got := Arrange([]Path{{Path: "/x", View: a}, {Path: "/", View: a}, {Path: "/x", View: b}})
-			if want := views[max(i, j)]; len(got) != 2 || got[0].Path != "/" || got[1].View != want {
-				t.Errorf("Arrange(%s, %s) = %s, want %s", a, b, show(got), want)
+	ro, rw := Path{Path: "/x", View: ViewReadOnly}, Path{Path: "/x", View: ViewReadWrite}
+	nothing, devices := Path{Path: "/x", View: ViewNothing}, Path{Path: "/x", View: ViewDevices}
+	host := Path{Path: "/x", View: ViewReadWrite, Source: "/x", Optional: true}
+	private := Path{Path: "/x", View: ViewReadWrite, Source: "/private", Optional: true}
+	tests := []struct {
+		paths []Path
+		want  string
+	}{
+		{[]Path{rw, ro}, "ro /x"},
+		{[]Path{ro, nothing}, "none /x"},
+		{[]Path{ro, devices}, "dev-ro /x"},
+		{[]Path{rw, devices}, "dev /x"},
+		{[]Path{host, ro, devices}, "dev-ro /x"},
+		{[]Path{devices, nothing}, "none /x"},
+		{[]Path{private, ro}, "ro /x=/private"},
+		{[]Path{private, rw}, "rw /x=/private"},
+		{[]Path{private, host}, "rw /x=/private?"},
+		{[]Path{private, nothing}, "none /x"},
+	}
+	for _, tt := range tests {
+		for range 2 {
+			got := Arrange(append([]Path{{Path: "/x/y", View: ViewReadWrite}, {Path: "/", View: ViewReadOnly}}, tt.paths...))
+			if want := "ro /, " + tt.want + ", rw /x/y"; show(got) != want {
+				t.Errorf("Arrange(%s) = %s, want %s", show(tt.paths), show(got), want)
 			}
+			slices.Reverse(tt.paths)
 		}
 	}
 }
@@ -175,15 +194,17 @@ func TestFailures(t *testing.T) {
 		f    Failure
 		want string
 	}{
-		{Failure{"read_only", "/x", syscall.ENOENT}, `sandbox.read_only /x: no such file or directory: create it, or write "-/x" if it may be missing`},
-		{Failure{"private_network", "", syscall.EPERM}, "sandbox.private_network: operation not permitted: superd needs CAP_SYS_ADMIN, or a kernel"},
-		{Failure{"protect_system", "/", syscall.ENOSYS}, "sandbox.protect_system /: function not implemented: it needs Linux 5.12"},
-		{Failure{"landlock.connect_tcp", "", syscall.EOPNOTSUPP}, "sandbox.landlock.connect_tcp: operation not supported: it needs Landlock 4"},
-		{Failure{"landlock", "", syscall.EPERM}, "sandbox.landlock: operation not permitted: set sandbox.no_new_privileges = true"},
-		{Failure{"syscalls", "", syscall.EACCES}, "sandbox.syscalls: permission denied: set sandbox.no_new_privileges = true"},
-		{Failure{"capabilities", "", syscall.EPERM}, "sandbox.capabilities: operation not permitted: superd needs CAP_SETPCAP"},
-		{Failure{"ambient_capabilities", "CAP_KILL", syscall.EPERM}, "sandbox.ambient_capabilities CAP_KILL: operation not permitted: superd itself lacks it"},
-		{Failure{"private_tmp", "/tmp", syscall.EIO}, "sandbox.private_tmp /tmp: input/output error"},
+		{Failure{"read_only", "/x", syscall.ENOENT, RightsOfUser}, `sandbox.read_only /x: no such file or directory: create it, or write "-/x" if it may be missing`},
+		{Failure{"private_network", "", syscall.EPERM, RightsOfUser}, "sandbox.private_network: operation not permitted: superd needs CAP_SYS_ADMIN, or a kernel"},
+		{Failure{"private_network", "", syscall.EPERM, RightsOfRoot}, "sandbox.private_network: operation not permitted: superd lacks CAP_SYS_ADMIN: let its container"},
+		{Failure{"private_network", "", syscall.EROFS, RightsOfNamespace}, "sandbox.private_network: read-only file system: superd needs CAP_SYS_ADMIN, or a kernel"},
+		{Failure{"protect_system", "/", syscall.ENOSYS, RightsOfUser}, "sandbox.protect_system /: function not implemented: it needs Linux 5.12"},
+		{Failure{"landlock.connect_tcp", "", syscall.EOPNOTSUPP, RightsOfUser}, "sandbox.landlock.connect_tcp: operation not supported: it needs Landlock 4"},
+		{Failure{"landlock", "", syscall.EPERM, RightsOfUser}, "sandbox.landlock: operation not permitted: set sandbox.no_new_privileges = true"},
+		{Failure{"syscalls", "", syscall.EACCES, RightsOfUser}, "sandbox.syscalls: permission denied: set sandbox.no_new_privileges = true"},
+		{Failure{"capabilities", "", syscall.EPERM, RightsOfUser}, "sandbox.capabilities: operation not permitted: superd needs CAP_SETPCAP"},
+		{Failure{"ambient_capabilities", "CAP_KILL", syscall.EPERM, RightsOfUser}, "sandbox.ambient_capabilities CAP_KILL: operation not permitted: superd itself lacks it"},
+		{Failure{"private_tmp", "/tmp", syscall.EIO, RightsOfUser}, "sandbox.private_tmp /tmp: input/output error"},
 	}
 	for _, tt := range tests {
 		if got := tt.f.Error(); !strings.HasPrefix(got, tt.want) {

@@ -141,8 +141,12 @@ func failedSandbox(f *sandbox.Failure) error {
 	return &host.SpawnError{Stage: execshim.StageSandbox.String(), Path: f.Place(), Err: f.Cause(), Fault: fault}
 }
 
-// refusesNamespace reports whether err is what the kernel says when it makes no user namespace.
+// refusesNamespace reports whether err is what the kernel says when it makes no user namespace, or
+// one without rights.
 func refusesNamespace(err error) bool {
+	if failed, ok := errors.AsType[*execshim.Error](err); ok {
+		return failed.Sandbox != nil && failed.Sandbox.Rights == sandbox.RightsOfNamespace
+	}
 	for _, errno := range []syscall.Errno{unix.EPERM, unix.EINVAL, unix.ENOSYS, unix.ENOSPC, unix.EUSERS} {
 		if errors.Is(err, errno) {
 			return true

@@ -16,7 +16,6 @@ var devices = []string{
 // links are the symbolic links of any /dev.
 var links = [][2]string{
 	{"/proc/self/fd", "fd"}, {"/proc/self/fd/0", "stdin"}, {"/proc/self/fd/1", "stdout"}, {"/proc/self/fd/2", "stderr"},
-	{"pts/ptmx", "ptmx"},
 }
 
 // copyDevices copies the mounts of the host's devices, before they may become read-only.
@@ -36,14 +35,14 @@ func copyDevices() (map[string]*view, error) {
 }
 
 // showDevices mounts a /dev with harmless devices only. They are those of the host, since a user
-// namespace may make none.
-func (m *mounter) showDevices(v *view) error {
+// namespace may make none. With AT_RECURSIVE the directories in it are read-only, too.
+func (m *mounter) showDevices(v *view, flags uint) error {
 	target, err := m.place(v)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(target)
-	dev, err := mountTmpfs(target)
+	dev, err := mountTmpfs(target, 0) // without NODEV for ptmx; it becomes read-only
 	if err != nil {
 		return err
 	}
@@ -53,6 +52,9 @@ func (m *mounter) showDevices(v *view) error {
 			return err
 		}
 	}
+	if err := makePtmx(dev); err != nil {
+		return err
+	}
 	if err := linkLog(dev); err != nil {
 		return err
 	}
@@ -61,7 +63,7 @@ func (m *mounter) showDevices(v *view) error {
 			return err
 		}
 	}
-	return readOnly(dev, 0)
+	return readOnly(dev, flags)
 }
 
 // copyDevice copies the mount of a device of the host; ELOOP for a symbolic link.
@@ -105,6 +107,18 @@ func (v *view) mountIn(dir int, name string) error {
 	return unix.MoveMount(v.tree, "", target, "", moveMount)
 }
 
+// makePtmx makes the device with which a program makes pseudo-terminals. The kernel looks for these
+// beside it, so the host's can't be mounted. A user namespace may make no device: there it is a
+// link to the one beside the terminals, which only root may open in most systems.
+func makePtmx(dev int) error {
+	const major, minor = 5, 2
+	err := unix.Mknodat(dev, "ptmx", unix.S_IFCHR|0o666, int(unix.Mkdev(major, minor)))
+	if err != unix.EPERM {
+		return err
+	}
+	return unix.Symlinkat("pts/ptmx", dev, "ptmx")
+}
+
 // linkLog copies the symbolic link /dev/log, which systemd makes.
 func linkLog(dev int) error {
 	buf := make([]byte, unix.PathMax)
@@ -115,9 +129,9 @@ func linkLog(dev int) error {
 	return unix.Symlinkat(string(buf[:n]), dev, "log")
 }
 
-// mountTmpfs mounts an empty file system without rights to run or to make devices, and returns its
-// root.
-func mountTmpfs(target int) (int, error) {
+// mountTmpfs mounts an empty file system without rights to run, and with further attributes, and
+// returns its root.
+func mountTmpfs(target, attributes int) (int, error) {
 	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		return -1, err
@@ -131,7 +145,7 @@ func mountTmpfs(target int) (int, error) {
 	if err := unix.FsconfigCreate(fs); err != nil {
 		return -1, err
 	}
-	root, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+	root, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC|attributes)
 	if err != nil {
 		return -1, err
 	}
@@ -160,7 +174,7 @@ func (m *mounter) makeNothing() error {
 		return failed(err)
 	}
 	defer unix.Close(target)
-	scratch, err := mountTmpfs(target)
+	scratch, err := mountTmpfs(target, unix.MOUNT_ATTR_NODEV)
 	if err != nil {
 		return failed(err)
 	}

@@ -46,8 +46,11 @@ func (s *Sandbox) Warnings() []sandbox.Failure { return s.warnings }
 // Isolate gives the thread its namespaces, mounts and root.
 func (s *Sandbox) Isolate() error {
 	if ids := s.plan.UserNamespace; ids != nil {
-		if err := s.check(s.plan.NamespaceKey(), "", mapIDs(ids)); err != nil {
-			return err
+		// Always an error: without its user the program could do less than without a sandbox.
+		if err := mapIDs(ids); err != nil {
+			f := failure(s.plan.NamespaceKey(), "", err)
+			f.Rights = sandbox.RightsOfNamespace
+			return &f
 		}
 	}
 	if s.plan.Network {
@@ -121,15 +124,23 @@ func (s *Sandbox) check(key, object string, err error) error {
 	if err == nil {
 		return nil
 	}
-	f := sandbox.Failure{Key: key, Object: object, Errno: unix.EINVAL}
-	if errno, ok := errors.AsType[syscall.Errno](err); ok {
-		f.Errno = errno
-	}
+	f := failure(key, object, err)
 	if !s.plan.BestEffort {
 		return &f
 	}
 	s.warnings = append(s.warnings, f)
 	return nil
+}
+
+func failure(key, object string, err error) sandbox.Failure {
+	f := sandbox.Failure{Key: key, Object: object, Errno: unix.EINVAL}
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		f.Errno = errno
+	}
+	if unix.Geteuid() == 0 {
+		f.Rights = sandbox.RightsOfRoot
+	}
+	return f
 }
 
 // result returns the error of a raw system call.

@@ -169,7 +169,7 @@ func (m *mounter) collect() error {
 		}
 		m.views = append(m.views, v)
 	}
-	m.arrange()
+	m.views = sandbox.ArrangeBy(m.views, func(v *view) *sandbox.Path { return &v.Path })
 	if hidden > 0 {
 		return m.makeNothing()
 	}
@@ -181,20 +181,6 @@ func (m *mounter) collect() error {
 func (m *mounter) isMissing(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) ||
 		errors.Is(err, unix.EACCES) && m.plan.UserNamespace != nil
-}
-
-// arrange sorts the views by what they resolved to.
-func (m *mounter) arrange() {
-	paths := make([]sandbox.Path, len(m.views))
-	of := map[sandbox.Path]view{}
-	for i, v := range m.views {
-		paths[i] = v.Path
-		of[v.Path] = v
-	}
-	m.views = m.views[:0]
-	for _, p := range sandbox.Arrange(paths) {
-		m.views = append(m.views, of[p])
-	}
 }
 
 // resolve finds out what a path is, and copies the mount that it is to show.
@@ -228,7 +214,7 @@ func (m *mounter) resolve(v *view) error {
 	}
 	v.isDir = stat.Mode&unix.S_IFMT == unix.S_IFDIR
 	switch {
-	case v.View == sandbox.ViewDevices:
+	case v.View == sandbox.ViewDevices || v.View == sandbox.ViewReadOnlyDevices:
 		m.devices, err = copyDevices()
 		return err
 	case v.View == sandbox.ViewNothing || v.Path.Path == "/":
@@ -302,7 +288,9 @@ func (m *mounter) show(v *view) error {
 	case v.Path.Path == "/":
 		return unix.ENOTSUP
 	case v.View == sandbox.ViewDevices:
-		return m.showDevices(v)
+		return m.showDevices(v, 0)
+	case v.View == sandbox.ViewReadOnlyDevices:
+		return m.showDevices(v, unix.AT_RECURSIVE)
 	case v.tree < 0:
 		return nil // it is a warning already
 	}

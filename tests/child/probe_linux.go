@@ -27,18 +27,18 @@ var probes = map[string]func(arg string) error{
 		file.Close()
 		return os.Remove(file.Name())
 	},
-	// writes nothing
-	"open": func(path string) error {
-		file, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			return err
-		}
-		return file.Close()
-	},
 	"read": func(path string) error {
 		_, err := os.ReadFile(path)
 		if errors.Is(err, unix.EISDIR) {
 			_, err = os.ReadDir(path)
+		}
+		return err
+	},
+	// writes nothing
+	"open": func(path string) error {
+		file, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err == nil {
+			file.Close()
 		}
 		return err
 	},

@@ -45,6 +45,9 @@ var ofFiles = []probe{
 	{"private_tmp", `private_tmp = true, read_only = ["DIR"]`, "write=/tmp", "ok", ""},
 	{"private_devices", `private_devices = true, best_effort = BEST`, "stat=/dev/kmsg", "ENOENT", "any"},
 	{"devices that stay", `private_devices = true, best_effort = BEST`, "read=/dev/null", "ok", ""},
+	{"read-only private devices", `private_devices = true, read_only = ["/dev"]`, "stat=/dev/kmsg", "ENOENT", "any"},
+	{"directories of these", `private_devices = true, read_only = ["/dev"]`, "write=/dev/shm", "EROFS", "any"},
+	{"a read-only private tmp", `private_tmp = true, read_only = ["DIR", "/var/tmp"]`, "stat=VAR_TMP", "ENOENT", ""},
 	{"private_network", `private_network = true`, "connect=PORT", "ECONNREFUSED", ""},
 	{"loopback", `private_network = true`, "bind=0", "ok", ""},
 }
@@ -69,6 +72,7 @@ var ofAnybody = []probe{
 
 // ofRoot need rights that only a superd that is root has.
 var ofRoot = []probe{
+	{"pseudo-terminals", `private_devices = true`, "open=/dev/ptmx", "ok", ""},
 	{"capabilities", `capabilities = ["CAP_DAC_OVERRIDE"]`, "chown=DIR/owned", "EPERM", ""},
 	{"capabilities that stay", `capabilities = ["CAP_CHOWN"]`, "chown=DIR/owned", "ok", ""},
 	{"no devices elsewhere", `private_devices = true`, "mknod=DIR/open", "EPERM", ""},
@@ -85,6 +89,7 @@ var ofRoot = []probe{
 
 // ofUser run as another user than superd.
 var ofUser = []probe{
+	{"pseudo-terminals", `private_devices = true`, "open=/dev/ptmx", "ok", ""},
 	{"no_new_privileges", `no_new_privileges = true`, "suid=DIR/suid", "EPERM", ""},
 	{"landlock sets no_new_privileges", `landlock = { connect_tcp = [] }`, "suid=DIR/suid", "EPERM", ""},
 	{"ambient_capabilities", `ambient_capabilities = ["CAP_CHOWN"]`, "chown=DIR/owned", "ok", "EPERM"},
@@ -109,8 +114,17 @@ func newSite(t *testing.T) (s *harness.Site, replace func(string) string) {
 	copyFile(t, "/proc/self/exe", s.Path("child"), 0o755)
 	copyFile(t, "/bin/true", s.Path("open/file"), 0o755)
 	copyFile(t, "/usr/bin/id", s.Path("suid"), 0o755|os.ModeSetuid)
+	shared, err := os.MkdirTemp("/var/tmp", "superd-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.Remove(shared); err != nil {
+			t.Error(err)
+		}
+	})
 	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
-	return s, strings.NewReplacer("DIR", s.Dir, "PORT", port, "BEST", "false").Replace
+	return s, strings.NewReplacer("DIR", s.Dir, "PORT", port, "VAR_TMP", shared, "BEST", "false").Replace
 }
 
 func copyFile(t *testing.T, from, to string, mode os.FileMode) {
@@ -287,8 +301,8 @@ func TestKernelLacks(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	tests := []struct{ refused, errno, sandbox, want, finding string }{
-		{"unshare", "EPERM", "private_network = true", "private_network: operation not permitted: superd needs CAP_SYS_ADMIN", "namespaces"},
-		{"unshare", "EPERM", "private_tmp = true", "private_tmp: operation not permitted: superd needs CAP_SYS_ADMIN", "namespaces"},
+		{"unshare", "EPERM", "private_network = true", "private_network: operation not permitted: superd lacks CAP_SYS_ADMIN", "namespaces"},
+		{"unshare", "EPERM", "private_tmp = true", "private_tmp: operation not permitted: superd lacks CAP_SYS_ADMIN", "namespaces"},
 		{"mount_setattr", "ENOSYS", `protect_system = "strict"`, "protect_system /: function not implemented: it needs Linux 5.12", "mount_setattr"},
 		{"mount_setattr", "ENOSYS", `inaccessible = ["/opt"]`, "inaccessible /opt: function not implemented: it needs Linux 5.12", "mount_setattr"},
 		{"seccomp", "ENOSYS", `syscalls.deny = ["mount"]`, "syscalls: function not implemented: it needs a kernel with seccomp filters", "seccomp"},
@@ -422,6 +436,44 @@ func TestOwnCapabilities(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNamespaceWithoutRights: a user namespace without rights, as under AppArmor, is like none: the
+// program does not run in it.
+func TestNamespaceWithoutRights(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	if err := tryUserNamespace(); err != nil {
+		t.Skipf("no user namespaces: %v", err)
+	}
+	s := harness.NewSite(t, `
+		[defaults]
+		command = "sleep infinity"
+		directory = "/"
+		restart = "never"
+		sandbox.protect_system = "strict"
+		[program.refused]
+		[program.warned]
+		sandbox.best_effort = true
+		`)
+	s.Chmod(".", 0o777)
+	// Where /proc is read-only the namespace gets no users
+	s.Start(harness.Under(`exec unshare --mount sh -c 'mount -o remount,bind,ro /proc && exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"' sh "$@"`))
+	want := "apply sandbox.protect_system: read-only file system: superd needs CAP_SYS_ADMIN, or a kernel"
+	if st := s.WaitState("refused", "failed"); !strings.HasPrefix(st.Reason, want) {
+		t.Errorf("reason %q, want %q", st.Reason, want)
+	}
+	pid := s.WaitState("warned", "running").Pid
+	if got := s.MustCtl("status", "--json", "warned").Out; !strings.Contains(got, `"sandbox_warnings":["sandbox.protect_system`) {
+		t.Errorf("the status has no warning: %s", got)
+	}
+	own, err := os.Readlink("/proc/self/ns/user")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/user", pid)); err != nil || got != own {
+		t.Errorf("the program is in the user namespace %s, want %s; %v", got, own, err)
 	}
 }
 

@@ -37,7 +37,8 @@ var services = []string{"eventlog", "journal", "notify", "probe", "schedule", "h
 
 // build builds superd in a copy of the module whose functions report their calls.
 func build(dir, to, binary string) error {
-	list := exec.Command("git", "ls-files", "-z", "--", "*.go", "*.s", "go.mod", "go.sum", "sandbox/shim/bin") // the last is embedded
+	const embedded = "sandbox/shim/bin"
+	list := exec.Command("git", "ls-files", "-z", "--", "*.go", "*.s", "go.mod", "go.sum", embedded)
 	list.Dir = dir
 	names, err := list.Output()
 	if err != nil {
