@@ -1,15 +1,19 @@
 package doctor
 
 import (
+	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"superd/internal/execshim"
 	"superd/internal/privilege"
 	"superd/pidfd"
+	"superd/sandbox"
 	"superd/sandbox/shim"
 )
 
@@ -55,14 +59,53 @@ func tryNamespaces() error {
 	if os.Geteuid() == 0 {
 		return errors.New("superd lacks CAP_SYS_ADMIN")
 	}
-	child, err := pidfd.Spawn(&pidfd.Attr{
-		Path: "/proc/self/exe", Args: []string{"superd", "version"}, CgroupFD: -1, UserNamespace: true,
+	return tryUserNamespace()
+}
+
+// tryUserNamespace lets the exec shim make namespaces as for a program. A kernel may make a user
+// namespace, but give no rights in it.
+func tryUserNamespace() error {
+	plan, err := json.Marshal(sandbox.Plan{
+		UserNamespace: &sandbox.IDs{UID: os.Geteuid(), GID: os.Getegid()}, Network: true, Mounts: true,
+		Paths: []sandbox.Path{{Key: "read_write", Path: "/dev", View: sandbox.ViewReadWrite}},
 	})
 	if err != nil {
 		return err
 	}
+	binary, err := shim.Open()
+	if err != nil {
+		return err
+	}
+	defer unix.Close(binary)
+	var report [2]int
+	if err := unix.Pipe2(report[:], unix.O_CLOEXEC); err != nil {
+		return err
+	}
+	read := os.NewFile(uintptr(report[0]), "report")
+	defer read.Close()
+	// The root can't be executed, so the shim ends when all else is done.
+	step := execshim.Step{Sandbox: string(plan), Dir: "/", Path: "/", Args: []string{"/"}}
+	args, env := step.Command()
+	child, err := pidfd.Spawn(&pidfd.Attr{
+		Path: execshim.SandboxBinary, Args: args, Env: env, CgroupFD: -1, UserNamespace: true,
+		Files: []int{-1, -1, -1, report[1], -1, binary},
+	})
+	unix.Close(report[1])
+	if err != nil {
+		return err
+	}
 	defer child.Close()
-	_, err = child.Await()
+	said, readErr := io.ReadAll(read)
+	if _, err := child.Await(); err != nil || readErr != nil {
+		return errors.Join(err, readErr)
+	}
+	_, err = execshim.Result(said)
+	if failed, ok := errors.AsType[*execshim.Error](err); ok {
+		if failed.Stage == execshim.StageExecute {
+			return nil
+		}
+		return failed.Errno
+	}
 	return err
 }
 

@@ -33,7 +33,8 @@ var allowed = map[string]string{
 	"control/server": `config control internal/escape internal/procfs logs logs/follow
 		logs/segment procs procs/eventlog procs/fsm procs/host procs/probe`,
 	"control": "config",
-	"doctor":  "internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox/shim",
+	"doctor": `internal/execshim internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox
+		sandbox/shim`,
 	"procs": `config internal/words logs loop loop/task pidfd procs/deps procs/eventlog
 		procs/fsm procs/handover procs/host procs/instance procs/probe procs/reaper
 		procs/schedule procs/snapshot`,

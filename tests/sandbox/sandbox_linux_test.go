@@ -459,7 +459,18 @@ func TestNamespaceWithoutRights(t *testing.T) {
 		`)
 	s.Chmod(".", 0o777)
 	// Where /proc is read-only the namespace gets no users
-	s.Start(harness.Under(`exec unshare --mount sh -c 'mount -o remount,bind,ro /proc && exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"' sh "$@"`))
+	without := harness.Under(`exec unshare --mount sh -c 'mount -o remount,bind,ro /proc && exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"' sh "$@"`)
+	s.Start(without)
+	for name, option := range map[string]func(*exec.Cmd){
+		"lacks    namespaces": without,
+		"works    namespaces": harness.Under(`exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"`),
+	} {
+		cmd := s.Command("doctor")
+		option(cmd)
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), name) {
+			t.Errorf("superd doctor does not say %q: %v\n%s", name, err, out)
+		}
+	}
 	want := "apply sandbox.protect_system: read-only file system: superd needs CAP_SYS_ADMIN, or a kernel"
 	if st := s.WaitState("refused", "failed"); !strings.HasPrefix(st.Reason, want) {
 		t.Errorf("reason %q, want %q", st.Reason, want)
