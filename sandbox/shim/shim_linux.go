@@ -42,7 +42,7 @@ func (f *File) Descriptor() (fd int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.made {
-		if f.fd, err = open(); err != nil {
+		if f.fd, err = Open(); err != nil {
 			return -1, err
 		}
 		f.made = true
@@ -50,10 +50,10 @@ func (f *File) Descriptor() (fd int, err error) {
 	return f.fd, nil
 }
 
-// open returns a sealed file in memory that has the binary.
+// Open returns a new sealed file in memory that has the binary, which the caller closes.
 //
 // Source: memfd_create(2), sysctl vm.memfd_noexec.
-func open() (fd int, err error) {
+func Open() (fd int, err error) {
 	binary, err := bin.ReadFile(file)
 	if err != nil {
 		return -1, ErrNotBuilt
