@@ -69,6 +69,7 @@ func TestSimulationSeeds(t *testing.T) {
 		{1795669112856912, observer, "a start that completes a reload ends a scale"},
 		{1795669112436787, superd, "a start counts as one by a later configuration: TestMergedDefinition in snapshot"},
 		{1795700000283379, superd, "an instance keeps the definition of a reload between two others: TestDefinitionOfAReloadInBetween"},
+		{1795710000493135, observer, "a main process of which superd has only the start record passes its place on"},
 	}
 	// With log files: a program kept a file that another one waited for, and replacements kept a
 	// desired state that the reload had changed

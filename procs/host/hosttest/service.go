@@ -90,7 +90,8 @@ func (p *Process) serves() bool {
 // process if it belongs to the program.
 func (k *Kernel) mainAnnounced(run string, pid int) {
 	main, p := k.mains[run], k.Process(pid)
-	if main != nil && p != nil && p.Instance == main.Instance {
+	// Without a result of the spawn superd knows the first main process by its start record only
+	if p != nil && (main != nil && p.Instance == main.Instance || main == nil && p.Run == run) {
 		k.setMain(run, p)
 	}
 }
