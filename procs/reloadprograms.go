@@ -45,6 +45,7 @@ func (s *Supervisor) ReloadPrograms(names []string, done func([]CommandResult)) 
 // check_command and run: those with a mistake are not restarted. Nor is one that the operator stops
 // during the checks.
 func (s *Supervisor) restart(found selection, wait bool, done func([]CommandResult)) (cancel func()) {
+	var cancelCommand func() // nil: it has not begun
 	refused, stops := map[*instance.Instance]instance.ReloadOutcome{}, map[*instance.Instance]uint32{}
 	canceled, remaining := false, 1
 	proceed := func() {
@@ -56,8 +57,8 @@ func (s *Supervisor) restart(found selection, wait bool, done func([]CommandResu
 				refused[in] = instance.ReloadOutcome{Message: "it was stopped meanwhile"}
 			}
 		}
-		if cancel = s.command(OpRestart, found, wait, refused, done); canceled {
-			cancel()
+		if cancelCommand = s.command(OpRestart, found, wait, refused, done); canceled {
+			cancelCommand()
 		}
 	}
 	for _, in := range found.instances {
@@ -75,8 +76,8 @@ func (s *Supervisor) restart(found selection, wait bool, done func([]CommandResu
 	}
 	proceed()
 	return func() {
-		if canceled = true; cancel != nil {
-			cancel()
+		if canceled = true; cancelCommand != nil {
+			cancelCommand()
 		}
 	}
 }

@@ -65,3 +65,28 @@ func TestRestartAfterCheck(t *testing.T) {
 		})
 	}
 }
+
+// TestRestartIsCancelled: a restart that is cancelled, during the check or after it, is carried out
+// without an answer.
+func TestRestartIsCancelled(t *testing.T) {
+	for _, check := range [][]string{nil, {hosttest.BesideCommand}} {
+		for _, after := range []time.Duration{0, time.Second, time.Minute} {
+			web := programNamed("web", func(p *config.Program) { p.CheckCommand = check })
+			h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{web}})
+			h.v.RunFor(time.Minute)
+			h.kernel.Mix.HookTime = 10 * time.Second
+			answered := false
+			cancel, err := h.sup.Command(OpRestart, []string{"web"}, true, func([]CommandResult) { answered = true })
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.v.RunFor(after)
+			before := answered
+			cancel()
+			h.v.RunFor(2 * time.Minute)
+			if answered != before || inspect(h.sup).instance("web").state() != fsm.Running {
+				t.Errorf("with the check %v, cancelled after %v: answered %v, then %v", check, after, before, answered)
+			}
+		}
+	}
+}
