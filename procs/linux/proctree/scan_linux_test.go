@@ -2,6 +2,7 @@ package proctree
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -179,13 +180,21 @@ func TestByFIFO(t *testing.T) {
 			outputs, last = append(outputs, int(fifo.Fd())), fifo
 		}
 		tree.RegisterSpawned(pidfd.Identity{Pid: i + 1, Start: 1}, outputs)
-		cmd := exec.CommandContext(t.Context(), "sleep", "60")
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", "echo up; read line")
 		cmd.Stdout = last
+		input, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		defer cmd.Wait()
-		defer cmd.Process.Kill()
+		defer input.Close()
+		// Start returns during the exec, when the descriptors are not readable yet.
+		if _, err := io.ReadFull(last, make([]byte, len("up\n"))); err != nil {
+			t.Fatal(err)
+		}
 		if got, _ := c.byFIFO(cmd.Process.Pid); got != tree {
 			t.Errorf("a process with the FIFO %s is of tree %v, want %s", names[len(names)-1], got, names[0])
 		}
