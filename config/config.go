@@ -102,7 +102,7 @@ type Settings struct {
 	StartLimit StartLimit
 
 	SuccessExitCodes   []int // each 0 to 255
-	NoRestartExitCodes []int // likewise
+	NoRestartExitCodes []ExitStatus
 
 	StartTimeout time.Duration // more than 0
 	StopTimeout  time.Duration // 0: SIGKILL follows the stop signal at once

@@ -180,10 +180,10 @@ var keys = sync.OnceValue(func() []key {
 		bind("program", "success_exit_codes", codec.List("array of integers", codec.Integer(0, 255)),
 			func(d *builder) *[]int { return &d.SuccessExitCodes },
 			"Exit codes that count as success."),
-		bind("program", "no_restart_exit_codes", codec.List("array of integers", codec.Integer(0, 255)),
-			func(d *builder) *[]int { return &d.NoRestartExitCodes },
-			"Exit codes after which it is not restarted, whatever `restart` says. They do not "+
-				"count for a program that superd ends."),
+		bind("program", "no_restart_exit_codes", codec.List("array of exit codes and signals", exitStatus),
+			func(d *builder) *[]ExitStatus { return &d.NoRestartExitCodes },
+			"Exit codes, and signals such as `\"SIGTERM\"`, after which it is not restarted, whatever "+
+				"`restart` says. They do not count for a program that superd ends."),
 		bind("program", "backoff.initial", codec.Duration(false),
 			func(d *builder) *time.Duration { return &d.Backoff.Initial },
 			"Delay before the first restart."),
