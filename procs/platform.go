@@ -39,7 +39,6 @@ func newPlatform(o Options) *platform {
 			Prober:      probe.New(o.Loop, maxConcurrentChecks, random.Uint64()),
 			Environment: config.Inherited(o.Environment),
 			Paths:       o.Paths,
-			NotifyKey:   o.NotifyKey,
 			Rules:       o.tests.rules,
 		},
 		startedAt: o.Loop.Now(),

@@ -17,6 +17,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/host/hosttest"
+	"superd/procs/instance/paths"
 	"superd/procs/probe"
 	"superd/procs/schedule"
 	"superd/procs/snapshot"
@@ -72,7 +73,7 @@ func (b *bench) boot() {
 	b.env = &Env{
 		Loop: b.v.Loop, Scope: b.v.Root().Child(), Host: b.kernel, Log: log,
 		Store: logs.NewStore(b.v.Loop, log), Random: random, RNG: rand.New(random),
-		Prober: probe.New(b.v.Loop, 10, 1), Paths: Paths{FIFODir: "fifo", NotifyDir: "notify"},
+		Prober: probe.New(b.v.Loop, 10, 1), Paths: paths.Paths{FIFODir: "fifo", NotifyDir: "notify"},
 		Graph: deps.New[*Instance](graphOwner{}),
 		Owner: b, Config: b, Records: b, FDs: b, Reaper: b.reaper,
 	}

@@ -9,6 +9,7 @@
 //   - Schedule is the progress of the program's schedule;
 //   - Quarantine prevents a start while leftover processes of a predecessor live;
 //   - the exec checks have a process tree of their own, see [execprobe.Runner];
+//   - the commands beside the main process are a package of their own, see [beside.Commands];
 //   - the run lasts from the first pre_start hook to the end of the teardown.
 //
 // A run has the start of its main process, the main process, the hooks, the stop, the wait for
@@ -34,12 +35,12 @@
 //	spawn                                       the start of a main process
 //	notify  mainpid                             messages of the program
 //	monitor  readiness                          checks
-//	reload  beside                              what runs beside the main process
+//	commands                                    what runs beside the main process
 //	teardown  exit  hooks  directories          ends of processes
 //	stop
-//	command  execchecks  problems  events
+//	execchecks  problems
 //	spawnspec  startrecord  attempt             what a start needs
-//	loggerinput  output  paths  schedule  quarantine  graph
+//	loggerinput  output  schedule  quarantine  graph
 //	mainprocess  run  instance  env             the types, with a pointer to each part
 //	notifystate  exitstatus  loglimit
 //

@@ -14,6 +14,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/instance/paths"
 )
 
 // setFirst sets the first main process of the run. storedName is the name of its pidfd in the
@@ -107,11 +108,11 @@ func (m *mainProcess) reap(process host.Process) {
 	if note.Kind == fsm.ReasonNone && in.exitNote.Kind != fsm.ReasonNone {
 		note, in.exitNote = in.exitNote, fsm.Reason{}
 	}
-	r.beside.mainEnded()
+	r.beside.MainEnded()
 	m.exitedEarly = exit.Success() && ran < earlyExitTime && !in.IsOneShot() && (before == fsm.Running || before == fsm.Starting)
 	in.Apply(in.Machine.Exited(fsm.RunEnd{
 		At: now, Exit: exitOf(exit), Ran: ran, Stable: stable, Note: note, Leftovers: r.hasLeftovers(),
-		Command: r.stop.commandState() != "",
+		Command: r.beside.StopState() != "",
 	}, in.Conditions(), in.Env.RNG))
 	// There is no teardown, which would find the leftover processes
 	if m.exitedEarly && r.program.KillMode == config.KillProcess {
@@ -158,9 +159,6 @@ func (m *mainProcess) recordExit(pid int, exit pidfd.Exit, ran time.Duration) {
 	}
 }
 
-// outputLines is how many of the last lines of a failed run are recorded.
-const outputLines = 5
-
 // recordTail records the last lines of the run once they are in its log.
 func (o *output) recordTail() {
 	in := o.in
@@ -169,7 +167,7 @@ func (o *output) recordTail() {
 	}
 	e := eventlog.Event{At: in.Env.Loop.Wall(), Kind: eventlog.Output, Instance: in.Name, Program: in.Program.Name, Run: in.run.invocationID}
 	o.Collector.Tail(func(end []byte, cut bool) {
-		if e.Output = eventlog.LastLines(string(end), cut, outputLines); e.Output != nil {
+		if e.Output = eventlog.LastLines(string(end), cut, eventlog.TailLines); e.Output != nil {
 			in.Env.Records.RecordLater(e)
 		}
 	})
@@ -232,8 +230,8 @@ func (m *mainProcess) drainNotify(process host.Process) bool {
 
 // end ends the run.
 func (r *run) end() {
-	r.beside.leave(fsm.Stopped)
-	r.stop.dropCommand()
+	r.beside.Leave(fsm.Stopped)
+	r.beside.DropStopCommand()
 	r.scope.Close()
 	r.in.run = nil
 	r.in.clearUnkillable()
@@ -244,7 +242,7 @@ func (r *run) end() {
 // removeSandbox removes what is left of the run's sandbox.
 func (r *run) removeSandbox() {
 	if box := r.program.Sandbox; box != nil && box.PrivateTmp {
-		r.in.Env.Host.RemoveTmp(privateTmpOf(r))
+		r.in.Env.Host.RemoveTmp(paths.PrivateTmp(r.in.Name, r.invocationID))
 	}
 	if len(r.in.sandbox) > 0 {
 		r.in.ownProblems().sandbox = nil

@@ -85,22 +85,14 @@ func (v RunView) ReloadedAt() time.Duration    { return v.r.reloadedAt }
 
 // CommandAt returns when a command beside the main process was last under way; 0: never.
 func (v RunView) CommandAt() time.Duration {
-	switch b := v.r.beside; {
-	case b == nil:
-		return 0
-	case b.commands > 0:
-		return v.r.in.Env.Loop.Now()
-	default:
-		return b.commandAt
-	}
+	underWay, _ := v.r.beside.LastAt()
+	return underWay
 }
 
 // CommandEndedAt returns when the last command beside the main process ended; 0: none has.
 func (v RunView) CommandEndedAt() time.Duration {
-	if v.r.beside == nil {
-		return 0
-	}
-	return v.r.beside.commandAt
+	_, ended := v.r.beside.LastAt()
+	return ended
 }
 
 func (v RunView) StopsItself() bool { return v.r.ownStopTimer != nil }

@@ -129,7 +129,7 @@ func (m *monitor) onResult(result probe.Result) {
 func (m *monitor) applyResult(result probe.Result) {
 	in := m.in
 	reloads := m.run.reloadTimer != nil || m.run.reloadedAt != 0 && result.At <= m.run.reloadedAt
-	if m.run.main.ended() || reloads || m.run.ownStopTimer != nil || m.run.beside.delays(result.At) {
+	if m.run.main.ended() || reloads || m.run.ownStopTimer != nil || m.run.beside.Delay(result.At) {
 		return
 	}
 	before := m.health.FailuresInRow()

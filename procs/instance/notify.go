@@ -20,7 +20,7 @@ func (r *run) addNotify(spec *host.SpawnSpec, record *startRecord) {
 	if p.Ready != nil {
 		spec.ReadyFD = p.Ready.FD
 	}
-	if spec.NotifySocket = in.Env.notifySocketOf(in.Name, p); spec.NotifySocket != "" {
+	if spec.NotifySocket = in.Env.Paths.NotifySocket(in.Name, p); spec.NotifySocket != "" {
 		spec.Own.Set("NOTIFY_SOCKET", spec.NotifySocket)
 	}
 	if p.Watchdog > 0 {
@@ -99,7 +99,7 @@ func (r *run) onNotify(m notify.Message) (mustSave bool) {
 		r.watchdogPing()
 	}
 	if m.Reloading && (in.Machine.State() == fsm.Running || in.Machine.State() == fsm.StopPending) {
-		r.beside.current().onReloading(m)
+		r.beside.OnReloading(m)
 		r.beginProgramReload(now + r.program.StartTimeout)
 		mustSave = true
 	}
@@ -188,7 +188,7 @@ func (r *run) endProgramReload(inTime bool) {
 	in := r.in
 	state := r.ownNotifyState()
 	state.reloadTimer, state.reloadedAt = nil, in.Env.Loop.Now()
-	r.beside.current().onReloaded(inTime)
+	r.beside.OnReloaded(inTime)
 	in.Save()
 	in.Env.Owner.Changed()
 }
@@ -224,7 +224,7 @@ func (r *run) extend(until time.Duration) {
 			r.readiness.extend(until)
 		}
 	case fsm.Running, fsm.StopPending:
-		extendTimer(r.beside.current().confirmation())
+		extendTimer(r.beside.Confirmation())
 		extendTimer(r.reloadTimer)
 		extendTimer(r.ownStopTimer)
 	case fsm.Stopping:

@@ -37,10 +37,10 @@ type loggerFIFO struct {
 // open opens the collector. runProgram is the definition with which the instance's run began.
 func (o *output) open(runProgram *config.Program) {
 	in, env := o.in, o.in.Env
-	options := env.LogOptions(in.Name, in.Program)
+	options := env.Paths.LogOptions(in.Name, in.Program)
 	o.definition = in.Program
 	if runProgram != in.Program { // the output of the run stays in the same files
-		options = optionsDuringRun(env.LogOptions(in.Name, runProgram), options)
+		options = optionsDuringRun(env.Paths.LogOptions(in.Name, runProgram), options)
 		o.definition = nil
 	}
 	o.Collector.Open(env.Store, &in.Scope, in.Name, options)
@@ -68,10 +68,10 @@ func (o *output) setOptions() {
 	if o.definition == in.Program && (in.run == nil || in.run.program == in.Program) {
 		return
 	}
-	options := in.Env.LogOptions(in.Name, in.Program)
+	options := in.Env.Paths.LogOptions(in.Name, in.Program)
 	o.definition = in.Program
 	if r := in.run; r != nil && r.program != in.Program {
-		options = optionsDuringRun(in.Env.LogOptions(in.Name, r.program), options)
+		options = optionsDuringRun(in.Env.Paths.LogOptions(in.Name, r.program), options)
 		o.definition = nil
 	}
 	logsBefore, before := len(o.Collector.LogStreams()), o.Collector.Files()

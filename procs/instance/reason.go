@@ -49,8 +49,8 @@ func (r *run) stage() string {
 		return r.spawn.pending.Stage()
 	case r.stop.stage() != "":
 		return r.stop.stage()
-	case r.beside.stage() != "":
-		return r.beside.stage()
+	case r.beside.Stage() != "":
+		return r.beside.Stage()
 	case r.readiness != nil:
 		return "not ready yet: " + r.readiness.stage()
 	case r.ownStopTimer != nil && in.Machine.State() == fsm.Running:

@@ -8,6 +8,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/instance/paths"
 	"superd/procs/snapshot"
 )
 
@@ -32,7 +33,7 @@ func (a *Recovered) ClaimNotifyFDs() {
 		return // there is no main process
 	}
 	p := a.Saved.RunDefinition(in.Program)
-	if recovered.NotifySocket = in.Env.notifySocketOf(in.Name, p); recovered.NotifySocket != "" {
+	if recovered.NotifySocket = in.Env.Paths.NotifySocket(in.Name, p); recovered.NotifySocket != "" {
 		recovered.NotifyFD = in.Env.FDs.Claim(r.Notify)
 	}
 	if p.Ready != nil && p.Ready.FD != 0 && (in.Machine.State() == fsm.Starting || in.Machine.State() == fsm.Spawning) {
@@ -74,7 +75,7 @@ func (a *Recovered) RestoreOutput() {
 		if o.Gap {
 			name, a.FDRenamed = in.Env.FDs.StoreFD(o.ReadFD, true), true
 		}
-		if o.Stream == LoggerInput {
+		if o.Stream == paths.LoggerInput {
 			in.Output.setInput(o.ReadFD, name)
 			continue
 		}
@@ -213,7 +214,7 @@ func (a *Recovered) resumeStop(r *run) {
 	case fsm.Stopping:
 		r.stop.arm(r.stop.deadline - in.Env.Loop.Now())
 		switch {
-		case r.stop.commandState() != snapshot.StopCommandRuns:
+		case r.beside.StopState() != snapshot.StopCommandRuns:
 		case len(r.program.StopCommand) > 0:
 			r.stop.runCommand() // again: it was ended
 		default: // the definition has it no longer
@@ -237,7 +238,7 @@ func (a *Recovered) resumeReadiness(r *run) {
 	switch a.In.Machine.State() {
 	case fsm.Starting:
 		if v.Beside != nil && v.Beside.PostStart > 0 {
-			r.beside.beginPostStart(v.Beside.PostStart - 1)
+			r.beside.PostStart(v.Beside.PostStart - 1)
 			return
 		}
 		r.awaitReady(a.Saved.Run.StartDeadline)
@@ -246,7 +247,7 @@ func (a *Recovered) resumeReadiness(r *run) {
 		r.startMonitoring()
 	}
 	if v.Beside != nil && v.Beside.Reload != nil {
-		r.beside.resumeReload(v.Beside.Reload)
+		r.beside.ResumeReload(v.Beside.Reload)
 	}
 }
 

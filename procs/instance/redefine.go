@@ -58,9 +58,8 @@ func (r *run) change(program *config.Program) {
 		program = own
 	}
 	frozen := r.hook != nil
-	if b := r.beside; b != nil && b.hook > 0 {
+	if r.beside.InPostStart() {
 		frozen = true
-		b.postStart.shift(start)
 		own := program.Clone()
 		own.PostStart = r.program.PostStart
 		program = own
@@ -78,7 +77,7 @@ func (r *run) change(program *config.Program) {
 		w.deadline += start
 		shift(w.due, start)
 	}
-	shift(r.beside.current().confirmation(), start)
+	r.beside.Shift(start, stop)
 	shift(r.reloadTimer, start)
 	shift(r.ownStopTimer, stop)
 	switch {
@@ -86,9 +85,6 @@ func (r *run) change(program *config.Program) {
 		r.awaitReady(r.readiness.deadline)
 	case health && in.Machine.State() == fsm.Running:
 		r.startMonitoring()
-	}
-	if b := r.beside; b != nil {
-		b.stopCommand.shift(stop)
 	}
 	if r.stop.timer.Active() {
 		r.stop.deadline += stop

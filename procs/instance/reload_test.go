@@ -12,6 +12,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/host/hosttest"
+	"superd/procs/instance/beside"
 	"superd/procs/notify"
 )
 
@@ -26,14 +27,14 @@ func runningBench(t *testing.T, change func(*config.Program)) *bench {
 }
 
 // reload requests a reload and returns where its outcomes appear.
-func (b *bench) reload() *[]ReloadOutcome {
-	got := new([]ReloadOutcome)
-	b.in.Reload(func(o ReloadOutcome) { *got = append(*got, o) })
+func (b *bench) reload() *[]beside.Outcome {
+	got := new([]beside.Outcome)
+	b.in.Reload(func(o beside.Outcome) { *got = append(*got, o) })
 	return got
 }
 
 // wantOutcome checks that there is one outcome, whose text begins with the given one.
-func (b *bench) wantOutcome(got *[]ReloadOutcome, ok bool, says string) {
+func (b *bench) wantOutcome(got *[]beside.Outcome, ok bool, says string) {
 	b.t.Helper()
 	if len(*got) != 1 || (*got)[0].OK != ok || !strings.HasPrefix((*got)[0].Message, says) {
 		b.t.Errorf("outcomes %v, want one: %v %q", *got, ok, says)
@@ -77,9 +78,9 @@ func TestReloadIsAnsweredAtRemoval(t *testing.T) {
 	b.kernel.Mix.HookHangs = 1
 	first, second := b.reload(), b.reload()
 	checks := 0
-	CheckConfiguration(b.in, func(ReloadOutcome) { checks++ })
+	CheckConfiguration(b.in, func(beside.Outcome) { checks++ })
 	b.v.RunFor(time.Second)
-	b.in.run.beside.leave(fsm.Stopped)
+	b.in.run.beside.Leave(fsm.Stopped)
 	b.in.Scope.Close()
 	b.v.RunFor(time.Second)
 	b.wantOutcome(first, false, "not reloaded: ")
@@ -93,10 +94,16 @@ func TestReloadIsAnsweredAtRemoval(t *testing.T) {
 // removed when that ends.
 func TestNextReloadAtRemoval(t *testing.T) {
 	b := runningBench(t, confirmsReloads)
-	first, second := b.reload(), b.reload()
-	b.in.run.beside.reload.end(ReloadOutcome{OK: true, Message: "reloaded"})
-	b.in.Scope.Close()
-	b.in.run = nil
+	first := new([]beside.Outcome)
+	b.in.Reload(func(o beside.Outcome) {
+		*first = append(*first, o)
+		b.in.Scope.Close()
+		b.in.run = nil
+	})
+	second := b.reload()
+	send(notify.Message{Reloading: true})(b)
+	b.v.RunFor(time.Second)
+	send(notify.Message{Ready: true})(b)
 	b.v.RunFor(time.Second)
 	b.wantOutcome(first, true, "reloaded")
 	b.wantOutcome(second, false, "not reloaded: ")
@@ -107,7 +114,7 @@ func TestStopEndsCheck(t *testing.T) {
 	b := runningBench(t, func(p *config.Program) { p.CheckCommand, p.StopCommand = besideCommand, besideStops })
 	b.kernel.Mix.HookHangs = 1
 	answers := 0
-	CheckConfiguration(b.in, func(ReloadOutcome) { answers++ })
+	CheckConfiguration(b.in, func(beside.Outcome) { answers++ })
 	b.v.RunFor(time.Second)
 	b.kernel.Mix.HookHangs = 0
 	b.stop()
@@ -214,11 +221,11 @@ func TestReloadOutlivesSuperd(t *testing.T) {
 				b.in.Save()
 			}
 			b.succeed()
-			if l := b.in.run.beside.current(); l == nil || !l.confirmed {
-				t.Fatalf("reload %v after the crash; want one that is confirmed", l)
+			if got := b.in.run.beside.Stage(); got != "reload: waits for READY=1" {
+				t.Fatalf("stage %q after the crash; want a reload that is confirmed", got)
 			}
 			b.v.RunFor(time.Minute)
-			if b.in.run.beside.current() != nil {
+			if b.in.run.beside.Stage() != "" {
 				t.Error("the reload does not end")
 			}
 			b.finish()

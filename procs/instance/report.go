@@ -80,7 +80,7 @@ func (in *Instance) Report() Report {
 
 // report sets what is to be said of a run.
 func (r *run) report(to *Report, now time.Duration) {
-	if r.stop.deadline > now && r.in.Machine.State() == fsm.Stopping && r.stop.commandState() == "" && !r.stop.spared() {
+	if r.stop.deadline > now && r.in.Machine.State() == fsm.Stopping && r.beside.StopState() == "" && !r.stop.spared() {
 		to.KillIn = new(r.stop.deadline - now)
 	}
 	if r.main.process == nil {

@@ -7,6 +7,7 @@ import (
 	"superd/logs"
 	"superd/loop"
 	"superd/procs/eventlog"
+	"superd/procs/instance/beside"
 	"superd/procs/snapshot"
 )
 
@@ -35,8 +36,8 @@ type run struct {
 	savedHealth  *snapshot.Health // health that the predecessor saved; else nil
 	*notifyState                  // never nil
 
-	teardown *teardown // nil while the main process lives
-	beside   *beside   // commands beside the main process; nil before the first
+	teardown *teardown        // nil while the main process lives
+	beside   *beside.Commands // commands beside the main process; nil before the first
 }
 
 // newRun returns a run of the instance that has done nothing yet.
@@ -77,7 +78,7 @@ func (r *run) snapshot() *snapshot.Run {
 	if r.main.process != nil {
 		v.Main = snapshot.NewProcess(r.main.id, r.main.fdName.String())
 	}
-	v.Beside = r.beside.snapshot()
+	v.Beside = r.beside.Snapshot()
 	if r.readyAt == 0 {
 		v.PrintsFrom, v.StderrFrom = r.outputStart[logs.Stdout], r.outputStart[logs.Stderr]
 	}
@@ -98,7 +99,7 @@ func restoreRun(in *Instance, number uint64, v *snapshot.Run) *run {
 	r.stop.deadline, r.stop.limit = v.StopDeadline, v.StopLimit
 	r.stop.teardownDeadline, r.postStopped = v.TeardownDeadline, v.PostStopped
 	if v.Beside != nil {
-		r.ownBeside().stopState = v.Beside.StopCommand
+		r.ownBeside().Restore(v.Beside)
 	}
 	if v.Definition != nil {
 		r.program = v.Definition
@@ -123,14 +124,6 @@ func (in *Instance) EnvSum() uint64 {
 		return 0
 	}
 	return in.run.spawn.envSum
-}
-
-// ownBeside returns the run's commands beside the main process, and allocates it if necessary.
-func (r *run) ownBeside() *beside {
-	if r.beside == nil {
-		r.beside = &beside{run: r}
-	}
-	return r.beside
 }
 
 // ownNotifyState returns the run's own notifyState, for writing, and allocates it if necessary.

@@ -6,6 +6,7 @@ import (
 	"superd/config"
 	"superd/logs"
 	"superd/procs/host"
+	"superd/procs/instance/paths"
 )
 
 // spawnSpec returns the specification of a process of the run. record is nil for a process that a
@@ -22,27 +23,27 @@ func (r *run) spawnSpec(program *config.Program, record *startRecord) *host.Spaw
 		DirectoryRoots: in.Env.Paths.Directories,
 	}
 	if box := program.Sandbox; box != nil && box.PrivateTmp {
-		spec.PrivateTmp = privateTmpOf(r)
+		spec.PrivateTmp = paths.PrivateTmp(r.in.Name, r.invocationID)
 	}
 	if record != nil {
 		spec.BeginsRun = !r.hadProcess
 		spec.LogIntent, spec.StoreFDs, spec.LogSpawned = record.logIntent, record.storeFDs, record.logSpawned
 	}
-	for _, which := range OutputStreams(program) {
+	for _, which := range paths.OutputStreams(program) {
 		if record != nil && in.Output.Collector.FD(which) < 0 {
 			if in.Output.fifoNames[which] == 0 {
 				in.Output.fifoNames[which] = host.FDNameOf(in.Env.FDs.Reserve(true))
 			}
 			record.value.FDNames[which] = in.Output.fifoNames[which].String()
 		}
-		output := host.Outlet{FIFO: in.Env.FIFOPath(in.Name, which), ReadFD: in.Output.Collector.FD(which)}
+		output := host.Outlet{FIFO: in.Env.Paths.FIFO(in.Name, which), ReadFD: in.Output.Collector.FD(which)}
 		if program.Log.Format == config.LogDirect {
 			output.Direct = func(uid uint32) (int, error) { return in.Output.Collector.OpenDirect(which, uid) }
 		}
 		spec.Outputs = append(spec.Outputs, output)
 	}
 	if program.LoggerOf != "" && record != nil && record.value.Hook == nil {
-		spec.Input = &host.Outlet{FIFO: in.Env.FIFOPath(in.Name, LoggerInput), ReadFD: in.Output.inputFD()}
+		spec.Input = &host.Outlet{FIFO: in.Env.Paths.FIFO(in.Name, paths.LoggerInput), ReadFD: in.Output.inputFD()}
 	}
 	return spec
 }

@@ -48,7 +48,7 @@ func (r *run) tearDown() {
 	if deadline == 0 {
 		deadline = now + r.program.StopTimeout
 	}
-	r.stop.boundCommand(deadline)
+	r.beside.BoundStopCommand(deadline)
 	r.killLeftovers(deadline)
 }
 

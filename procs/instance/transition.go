@@ -56,7 +56,7 @@ func (in *Instance) perform(effect fsm.Effect) {
 func (in *Instance) Hurry() {
 	r := in.run
 	if r != nil && in.Machine.State() == fsm.TearingDown {
-		r.stop.dropCommand() // the main process has ended by it
+		r.beside.DropStopCommand() // the main process has ended by it
 	}
 	switch {
 	case in.Machine.State() == fsm.StopPending:
@@ -100,7 +100,7 @@ func (in *Instance) CompleteTransition(from, to fsm.State) {
 		if r.monitor != nil && to != fsm.Running {
 			r.monitor.end()
 		}
-		r.beside.leave(to)
+		r.beside.Leave(to)
 	}
 	in.UpdateSchedule()
 	in.Schedule.recordSkipped()
