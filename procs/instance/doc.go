@@ -5,7 +5,8 @@
 //   - the machine decides: it has the state and the desired state, see [fsm.Machine];
 //   - Membership says whether the configuration has the instance, and what takes its place;
 //   - Node is its place in the dependency graph, from which it learns what blocks it;
-//   - Output is the way of its output into the log, and the input of a logger;
+//   - Output is the way of its output into the log, and the input of a logger, see
+//     [output.Output];
 //   - Schedule is the progress of the program's schedule;
 //   - Quarantine prevents a start while leftover processes of a predecessor live;
 //   - the exec checks have a process tree of their own, see [execprobe.Runner];

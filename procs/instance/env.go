@@ -14,6 +14,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/instance/output"
 	"superd/procs/instance/paths"
 	"superd/procs/probe"
 	"superd/procs/schedule"
@@ -42,6 +43,7 @@ type Env struct {
 	FDs     FDs
 	Reaper  Reaper
 
+	outputs        *output.Env    // nil before the first instance
 	directoryUsers map[string]int // number of runs that use each directory that is removed
 }
 

@@ -92,9 +92,7 @@ func (m *mainProcess) reap(process host.Process) {
 		in.LastExit.Signal, in.LastExit.SignalNumber = signame.Name(exit.Signal), int(exit.Signal)
 	}
 	m.recordExit(pid, exit, ran)
-	if drained := in.Output.Collector.EndRun(); !drained || in.Output.drainingRun != "" {
-		in.Output.drain(r.invocationID)
-	}
+	in.Output.EndRun(r.invocationID)
 	note := fsm.Reason{}
 	if kills := in.Tree.OOMKills(); kills > int(m.oomKills) {
 		note = fsm.ReasonOutOfMemory.With("out of memory: the kernel killed one of its processes")
@@ -155,22 +153,8 @@ func (m *mainProcess) recordExit(pid int, exit pidfd.Exit, ran time.Duration) {
 	switch m := &in.Machine; {
 	case m.State() == fsm.Starting, (m.State() == fsm.Running || m.State() == fsm.StopPending) && !success,
 		m.FailureReason().Kind != fsm.ReasonNone:
-		in.Output.recordTail()
+		recordTail(r)
 	}
-}
-
-// recordTail records the last lines of the run once they are in its log.
-func (o *output) recordTail() {
-	in := o.in
-	if !in.Env.Records.HasEvents() {
-		return
-	}
-	e := eventlog.Event{At: in.Env.Loop.Wall(), Kind: eventlog.Output, Instance: in.Name, Program: in.Program.Name, Run: in.run.invocationID}
-	o.Collector.Tail(func(end []byte, cut bool) {
-		if e.Output = eventlog.LastLines(string(end), cut, eventlog.TailLines); e.Output != nil {
-			in.Env.Records.RecordLater(e)
-		}
-	})
 }
 
 // logEnd logs the end of a run, or of its start, and what follows it.
@@ -236,7 +220,7 @@ func (r *run) end() {
 	r.in.run = nil
 	r.in.clearUnkillable()
 	r.removeSandbox()
-	r.in.Output.afterRun()
+	r.in.Output.AfterRun()
 }
 
 // removeSandbox removes what is left of the run's sandbox.

@@ -9,6 +9,7 @@ import (
 	"superd/procs/execprobe"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/instance/output"
 	"superd/procs/snapshot"
 )
 
@@ -20,7 +21,7 @@ type Instance struct {
 	Scope        loop.Scope // open until the instance is removed
 	Machine      fsm.Machine
 	Node         node // its place in the dependency graph
-	Output       output
+	Output       output.Output
 	Membership   membership
 	Tree         host.Tree
 	run          *run          // nil at rest and in backoff
@@ -105,16 +106,15 @@ func New(env *Env, name string, program, runProgram *config.Program, treePath st
 		Tree:     env.Host.NewTree(name, treePath),
 		since:    env.Loop.Now(),
 	}
-	in.Output.in = in
 	in.Scope.Open(env.Scope)
-	in.Output.open(runProgram)
+	in.Output.Open(outputInstance{in}, runProgram)
 	joinGraph(in)
 	return in
 }
 
 // Close ends the instance, which is at rest and about to be removed.
 func (in *Instance) Close() {
-	in.Output.release()
+	in.Output.Release()
 	in.Tree.Remove()
 	if in.checks != nil {
 		in.checks.Remove()
@@ -189,7 +189,7 @@ func (in *Instance) Snapshot() *snapshot.Instance {
 	}
 	v.SetMachine(in.Machine.Snapshot())
 	in.Schedule.snapshot(v)
-	in.Output.snapshot(v)
+	in.Output.Snapshot(v)
 	return v
 }
 

@@ -8,7 +8,6 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
-	"superd/procs/instance/paths"
 	"superd/procs/snapshot"
 )
 
@@ -75,17 +74,10 @@ func (a *Recovered) RestoreOutput() {
 		if o.Gap {
 			name, a.FDRenamed = in.Env.FDs.StoreFD(o.ReadFD, true), true
 		}
-		if o.Stream == paths.LoggerInput {
-			in.Output.setInput(o.ReadFD, name)
-			continue
-		}
-		in.Output.fifoNames[o.Stream] = host.FDNameOf(name)
-		if err := in.Output.Collector.Attach(o.Stream, o.ReadFD); err != nil {
-			log.Error("output not captured", "instance", in.Name, "error", err)
-		}
+		in.Output.Reattach(o.Stream, o.ReadFD, name)
 	}
 	if !a.OutputGap && a.Saved.Drain != "" {
-		in.Output.drain(a.Saved.Drain)
+		in.Output.Drain(a.Saved.Drain)
 	}
 }
 
@@ -221,7 +213,7 @@ func (a *Recovered) resumeStop(r *run) {
 			r.stop.commandOver()
 		}
 		if in.IsLogger() && r.isLast() {
-			in.Output.endInput()
+			endInput(in)
 		}
 	case fsm.Killing:
 		if a.Recovered.Found != nil {

@@ -27,7 +27,7 @@ func (in *Instance) Redefined(before *config.Program, restarts bool) {
 	if in.run != nil && !restarts {
 		in.run.change(in.Program)
 	}
-	in.Output.setOptions()
+	in.Output.SetOptions()
 	if in.Quarantined() {
 		return
 	}

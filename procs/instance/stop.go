@@ -94,7 +94,7 @@ func (s *stopping) signal() {
 	r := s.run
 	in := r.in
 	if in.IsLogger() && r.isLast() {
-		in.Output.endInput()
+		endInput(in)
 		s.sendContinue()
 		return
 	}

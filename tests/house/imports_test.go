@@ -38,11 +38,13 @@ var allowed = map[string]string{
 	"procs": `config internal/signame internal/words logs loop loop/task pidfd procs/deps procs/eventlog
 		procs/fsm procs/handover procs/host procs/instance procs/instance/beside
 		procs/instance/paths procs/probe procs/reaper procs/schedule procs/snapshot`,
-	"procs/instance": `config internal/signame internal/words logs logs/segment logs/sink loop pidfd procs/deps
-		procs/eventlog procs/execprobe procs/fsm procs/host procs/instance/beside
+	"procs/instance": `config internal/signame internal/words logs logs/segment loop pidfd procs/deps procs/eventlog
+		procs/execprobe procs/fsm procs/host procs/instance/beside procs/instance/output
 		procs/instance/paths procs/notify procs/probe procs/schedule procs/snapshot`,
 	"procs/instance/beside": `config internal/signame internal/words loop procs/eventlog procs/execprobe procs/fsm
 		procs/host procs/notify procs/snapshot`,
+	"procs/instance/output": `config logs logs/sink loop procs/host procs/instance/paths
+		procs/snapshot`,
 	"procs/instance/paths": "config logs logs/frame logs/segment logs/sink",
 	"procs/execprobe":      "loop pidfd procs/host procs/probe",
 	"procs/handover":       "loop procs/eventlog procs/host",
