@@ -118,7 +118,7 @@ type Settings struct {
 	ScheduleJitter time.Duration
 	ScheduleMissed Missed
 
-	// Of pre_start, post_start and post_stop; "" for that of the program
+	// Of all hooks and of the commands below; "" for that of the program
 	HooksUser string
 	PreStart  [][]string
 	PostStart [][]string

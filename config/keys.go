@@ -291,7 +291,8 @@ var keys = sync.OnceValue(func() []key {
 			"Commands to run after each run."),
 		reading("that of the program", bind("program", "hooks_user", codec.Word,
 			func(d *builder) *string { return &d.HooksUser },
-			"The Unix user that `pre_start`, `post_start` and `post_stop` run as, such as `\"root\"`.")),
+			"The Unix user that `pre_start`, `post_start`, `post_stop`, `stop_command`, "+
+				"`reload_command` and `check_command` run as, such as `\"root\"`.")),
 		bind("program", "stop_command", codec.Command,
 			func(d *builder) *[]string { return &d.StopCommand },
 			"A command that asks the running program to stop, before `stop_signal`. See "+

@@ -38,6 +38,7 @@ type bench struct {
 	phase      Phase
 	starts     uint64
 	records    map[string]any // by key
+	events     []eventlog.Event
 	stored     map[string]bool
 	names      int    // of stored descriptors
 	whileDown  func() // called between two superds; may be nil
@@ -190,7 +191,7 @@ func (b *bench) NoneReason(string) string            { return "" }
 func (b *bench) Sources(*config.Program) []*Instance { return nil }
 
 func (b *bench) HasEvents() bool            { return true }
-func (b *bench) Record(eventlog.Event)      {}
+func (b *bench) Record(e eventlog.Event)    { b.events = append(b.events, e) }
 func (b *bench) RecordLater(eventlog.Event) {}
 func (b *bench) NextStart() uint64          { b.starts++; return b.starts }
 func (b *bench) Put(key string, value any) error {

@@ -58,10 +58,11 @@ func TestPostStart(t *testing.T) {
 	}
 }
 
-// TestPostStartUser: post_start hooks run as hooks_user, and other commands as the program.
-func TestPostStartUser(t *testing.T) {
+// TestUserOfCommands: all commands beside the main process run as hooks_user.
+func TestUserOfCommands(t *testing.T) {
 	program := testProgram()
 	program.PostStart, program.ReloadCommand = [][]string{besideCommand}, besideCommand
+	program.CheckCommand, program.StopCommand = besideCommand, besideStops
 	program.HooksUser = "root"
 	b := newBench(t, hosttest.FaultMix{}, program)
 	var users []string
@@ -70,11 +71,11 @@ func TestPostStartUser(t *testing.T) {
 	b.v.RunFor(time.Second)
 	b.in.Reload(func(beside.Outcome) {})
 	b.v.RunFor(time.Second)
-	if want := []string{"", "root", ""}; !slices.Equal(users, want) {
-		t.Errorf("users %q of program, hook and reload; want %q", users, want)
-	}
 	b.stop()
 	b.v.RunFor(time.Minute)
+	if want := []string{"", "root", "root", "root", "root"}; !slices.Equal(users, want) {
+		t.Errorf("users %q of program, post_start, check, reload and stop; want %q", users, want)
+	}
 	b.close()
 }
 

@@ -7,6 +7,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/instance/beside"
+	"superd/procs/snapshot"
 )
 
 // Reload reloads the program. Each done is called once, perhaps before Reload returns.
@@ -53,6 +54,8 @@ func (b *besideRun) Checks() *execprobe.Runner { return b.in.execChecks("") }
 func (b *besideRun) Save()                     { b.in.Save() }
 func (b *besideRun) Changed()                  { b.in.Env.Owner.Changed() }
 func (b *besideRun) Record(e eventlog.Event)   { b.in.Record(e) }
+
+func (b *besideRun) Reloaded(end *snapshot.ReloadEnd) { b.in.ownProblems().LastReload = end }
 
 func (b *besideRun) Spec(command []string, output func(uid uint32) (int, error)) *host.SpawnSpec {
 	return commandSpec((*run)(b), command, output)

@@ -65,8 +65,8 @@ func TestReloadSignalFails(t *testing.T) {
 	process := b.in.run.main.process
 	b.in.run.main.process = deafProcess{process}
 	got := b.reload()
-	b.in.run.main.process = process
 	b.v.RunFor(time.Second)
+	b.in.run.main.process = process
 	b.wantOutcome(got, false, "not reloaded: SIGHUP not sent to process 2: operation not permitted")
 	b.finish()
 }
@@ -180,6 +180,7 @@ func TestReloadTimes(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			b := runningBench(t, confirmsReloads)
 			got := b.reload()
+			b.v.RunFor(time.Millisecond)
 			tt.act(b)
 			b.v.RunFor(3 * time.Minute)
 			b.wantOutcome(got, tt.ok, tt.says)
@@ -231,4 +232,52 @@ func TestReloadOutlivesSuperd(t *testing.T) {
 			b.finish()
 		})
 	}
+}
+
+// TestReloadSignalAcrossCrash: a reload by signal whose outcome was not recorded is known to the
+// successor, which can't know whether the signal was sent, and carries out a later request.
+func TestReloadSignalAcrossCrash(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		b := runningBench(t, func(p *config.Program) { p.ReloadSignal = 1 })
+		b.reload()
+		if again {
+			b.reload()
+		}
+		b.succeed() // the signal is not sent yet
+		says := "superd was restarted when it sent reload_signal"
+		if last := b.in.LastReload; last == nil || last.OK || !strings.HasPrefix(last.Outcome, says) {
+			t.Errorf("last reload %+v, want %q", last, says)
+		}
+		b.v.RunFor(time.Second)
+		if b.in.LastReload.OK != again || b.in.Snapshot().Run.Beside != nil {
+			t.Errorf("the other reload (%v) has ended by %+v", again, b.in.LastReload)
+		}
+		b.succeed()
+		if b.in.LastReload == nil || b.in.LastReload.OK != again {
+			t.Errorf("a successor has %+v as the last reload", b.in.LastReload)
+		}
+		b.finish()
+	}
+}
+
+// TestReloadRedefined: the commands of a reload, and a check before a restart, get the time that a
+// new start_timeout gives.
+func TestReloadRedefined(t *testing.T) {
+	b := runningBench(t, func(p *config.Program) { p.ReloadCommand, p.CheckCommand = besideCommand, besideCommand })
+	b.kernel.Mix.HookHangs = 1
+	reload, check := b.reload(), new([]beside.Outcome)
+	b.v.RunFor(20 * time.Second)
+	b.redefine(func(p *config.Program) { p.StartTimeout = time.Minute })
+	b.v.RunFor(39 * time.Second)
+	if len(*reload) > 0 {
+		t.Errorf("outcome %v after 59s, start_timeout being 1m by now", *reload)
+	}
+	b.v.RunFor(2 * time.Second)
+	b.wantOutcome(reload, false, "check_command /beside: still running after start_timeout 1m")
+	CheckConfiguration(b.in, func(o beside.Outcome) { *check = append(*check, o) })
+	b.v.RunFor(20 * time.Second)
+	b.redefine(func(p *config.Program) { p.StartTimeout = 5 * time.Second })
+	b.v.RunFor(time.Second)
+	b.wantOutcome(check, false, "check_command /beside: still running after start_timeout 5s")
+	b.finish()
 }

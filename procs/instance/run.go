@@ -24,6 +24,7 @@ type run struct {
 	recordedBefore eventlog.Recorded
 	hadProcess     bool // a process was started, so a teardown may be needed
 	postStopped    bool // the post_stop hooks are over
+	sparedRecorded bool // it is on record that processes of the run are not killed
 
 	spawn spawnAttempt // up to the result of the spawn of the main process
 	hook  *hookRun     // hooks under way; nil without them
@@ -69,8 +70,8 @@ func (r *run) snapshot() *snapshot.Run {
 		StartDeadline: r.readiness.until(), StopLimit: r.stop.limit, Health: r.savedHealth,
 		Group: int(r.main.group), OOMKills: int(r.main.oomKills), EnvSum: r.spawn.envSum,
 		StopDeadline: r.stop.deadline, TeardownDeadline: r.stop.teardownDeadline,
-		SandboxWarnings: r.in.sandbox,
-		Hook:            r.hook.snapshot(), PreStarted: r.spawn.preStarted, PostStopped: r.postStopped,
+		SandboxWarnings: r.in.sandbox, SparedRecorded: r.sparedRecorded,
+		Hook: r.hook.snapshot(), PreStarted: r.spawn.preStarted, PostStopped: r.postStopped,
 	}
 	if r.program != r.in.Program {
 		v.Definition = snapshot.WithoutMistakes(r.program)
@@ -98,6 +99,7 @@ func restoreRun(in *Instance, number uint64, v *snapshot.Run) *run {
 	r.main.startedAt, r.main.group, r.main.oomKills = v.StartedAt, int32(v.Group), int32(v.OOMKills)
 	r.stop.deadline, r.stop.limit = v.StopDeadline, v.StopLimit
 	r.stop.teardownDeadline, r.postStopped = v.TeardownDeadline, v.PostStopped
+	r.sparedRecorded = v.SparedRecorded
 	if v.Beside != nil {
 		r.ownBeside().Restore(v.Beside)
 	}

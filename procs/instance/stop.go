@@ -194,16 +194,22 @@ func (s *stopping) spared() bool {
 	return s.run.program.NoFinalKill && !s.run.in.Env.Owner.Phase().Hurry
 }
 
-// recordSpared records that processes of the run have outlived the stop time-out.
+// recordSpared records that processes of the run have outlived the stop time-out: once a run, also
+// across superds.
 func (s *stopping) recordSpared() {
 	r := s.run
 	in := r.in
+	in.Env.Owner.Changed()
+	if r.sparedRecorded {
+		return
+	}
+	r.sparedRecorded = true
 	in.Env.Log.Warn("stop_timeout is over, and final_kill is false: not killed",
 		"instance", in.Name, "stop_timeout", r.program.StopTimeout)
 	state := in.Machine.State().String()
 	e := eventlog.Event{Kind: eventlog.State, From: state, State: state}
 	in.Record(eventlog.WithReason(e, fsm.Reason{Kind: fsm.ReasonNotKilled}))
-	in.Env.Owner.Changed()
+	in.Save()
 }
 
 // killTree sends a signal to all processes of the tree; SIGKILL at once, where the kernel can.

@@ -55,6 +55,8 @@ type Run interface {
 	Changed()
 	// Record puts an event of the instance into the event log.
 	Record(e eventlog.Event)
+	// Reloaded is called at the end of a reload.
+	Reloaded(end *snapshot.ReloadEnd)
 
 	// PostStarted is called when all post_start hooks have succeeded, or there are none.
 	PostStarted()
@@ -99,7 +101,6 @@ func (b *Commands) PostStart(at int) {
 	}
 	b.hook = at + 1
 	b.postStart = b.newCommand("post_start", hooks[at], "start_timeout", b.Run.Program().StartTimeout)
-	b.postStart.user = b.Run.Program().HooksUser
 	b.postStart.done = func(err error, _ []string) {
 		switch {
 		case err == nil:
@@ -153,10 +154,14 @@ func (b *Commands) Shift(start, stop time.Duration) {
 		return
 	}
 	b.postStart.shift(start)
-	b.stopCommand.shift(stop)
-	if due := b.Confirmation(); due.Active() && start != 0 {
-		due.Reset(due.Due() + start - b.now())
+	for _, k := range b.checks {
+		k.command.shift(start)
 	}
+	if l := b.reload; l != nil {
+		l.command.shift(start)
+		shift(l.due, start, b.now())
+	}
+	b.stopCommand.shift(stop)
 }
 
 // Delay reports whether a check that began at that time may have waited for a command. b may be

@@ -37,7 +37,8 @@ type command struct {
 
 // newCommand returns a command of the run, which start starts.
 func (b *Commands) newCommand(key string, words []string, limit string, timeout time.Duration) *command {
-	return &command{of: b, key: key, words: words, limit: limit, timeout: timeout}
+	user := b.Run.Program().HooksUser
+	return &command{of: b, key: key, words: words, user: user, limit: limit, timeout: timeout}
 }
 
 // start starts the command when the journal says so. captured reports whether its last lines go to
@@ -99,9 +100,7 @@ func (c *command) shift(by time.Duration) {
 	if c.timeout > 0 {
 		c.timeout += by
 	}
-	if c.timer.Active() {
-		c.timer.Reset(c.timer.Due() + by - c.of.now())
-	}
+	shift(c.timer, by, c.of.now())
 }
 
 // spec returns the specification of its process, which is started now.
@@ -179,4 +178,11 @@ func (c *command) stage() string {
 		return c.name() + ": waits for a check"
 	}
 	return "running " + c.name()
+}
+
+// shift moves a timer that is active. t may be nil.
+func shift(t *loop.Timer, by, now time.Duration) {
+	if t.Active() && by != 0 {
+		t.Reset(t.Due() + by - now)
+	}
 }

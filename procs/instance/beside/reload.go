@@ -28,7 +28,8 @@ type reload struct {
 	confirmed bool           // RELOADING=1 came since then
 	due       *loop.Timer    // ends the wait for that; nil before and after
 	waiting   []func(Outcome)
-	next      []func(Outcome) // of requests that came since it began: they need another one
+	again     bool            // requests came since it began, which need another one
+	next      []func(Outcome) // who waits for that
 }
 
 // A Outcome is how a reload of a program, or a check of its configuration, ended.
@@ -59,7 +60,9 @@ func (b *Commands) Reload(done ...func(Outcome)) {
 			answer(Outcome{Message: b.noReload()})
 		}
 	case b.reload != nil:
-		b.reload.next = append(b.reload.next, done...)
+		l := b.reload
+		l.again, l.next = true, append(l.next, done...)
+		b.Run.Save()
 	default:
 		b.beginReload(done...)
 	}
@@ -132,15 +135,31 @@ func (l *reload) execute(key string, words []string, f func()) {
 // act reloads the program, whose configuration is checked.
 func (l *reload) act() {
 	b := l.of
-	p, main := b.Run.Program(), b.Run.Main()
+	p := b.Run.Program()
 	switch {
 	case p.ReloadSignal != 0:
+		l.stage = snapshot.ReloadSignal
+		b.Run.Save()
+		// A successor has to know that the signal may have been sent
+		b.AfterSaving(func(error) {
+			if !b.Scope.Closed() && b.reload == l {
+				l.sendSignal()
+			}
+		})
 	case len(p.ReloadCommand) == 0: // a reload of superd has removed it
 		l.end(Outcome{Message: b.noReload()})
-		return
 	default:
 		l.stage = snapshot.ReloadCommand
 		l.execute("reload_command", p.ReloadCommand, func() { l.end(Outcome{OK: true, Message: "reloaded"}) })
+	}
+}
+
+// sendSignal sends reload_signal and, where the program reports its reloads, waits for that.
+func (l *reload) sendSignal() {
+	b := l.of
+	p, main := b.Run.Program(), b.Run.Main()
+	if p.ReloadSignal == 0 { // a reload of superd has removed it meanwhile
+		l.act()
 		return
 	}
 	l.signal, l.signalAt = p.ReloadSignal, b.now()
@@ -227,7 +246,7 @@ func (l *reload) abort() {
 	if l.command != nil {
 		l.command.drop()
 	}
-	l.waiting, l.next = append(l.waiting, l.next...), nil
+	l.waiting, l.again, l.next = append(l.waiting, l.next...), false, nil
 	l.finish(Outcome{Message: "not reloaded: " + l.of.Run.Machine().StateReason().String()})
 }
 
@@ -247,13 +266,14 @@ func (l *reload) finish(o Outcome) {
 	for _, done := range l.waiting {
 		done(o)
 	}
-	if len(l.next) > 0 {
+	if l.again {
 		b.Supervisor.Post(func() { b.Run.Reload(l.next...) }) // the instance may be gone then
 	}
 }
 
-// recordReload records the outcome of a reload in log and event log.
+// recordReload records the outcome of a reload in log and event log, and for the status.
 func (b *Commands) recordReload(o Outcome) {
+	b.Run.Reloaded(&snapshot.ReloadEnd{OK: o.OK, Outcome: o.String(), At: b.now()})
 	reason := fsm.ReasonProgramReloaded.With(strings.TrimPrefix(o.Message, "reloaded"))
 	if o.OK {
 		b.Log.Info("program reloaded", "instance", b.Instance, "how", o.Message)
@@ -271,6 +291,8 @@ func (l *reload) does() string {
 		return "reload: " + l.command.stage()
 	case l.confirmed:
 		return "reload: waits for READY=1"
+	case l.stage == snapshot.ReloadSignal:
+		return "reload: waits until the journal has it"
 	}
 	return "reload: waits for RELOADING=1"
 }
@@ -280,7 +302,7 @@ func (l *reload) snapshot() *snapshot.Reload {
 	if l == nil {
 		return nil
 	}
-	v := &snapshot.Reload{Stage: l.stage, SignalAt: l.signalAt, Confirmed: l.confirmed}
+	v := &snapshot.Reload{Stage: l.stage, SignalAt: l.signalAt, Confirmed: l.confirmed, Again: l.again}
 	if l.due.Active() {
 		v.Due = l.due.Due()
 	}
@@ -290,19 +312,28 @@ func (l *reload) snapshot() *snapshot.Reload {
 // ResumeReload resumes a reload of the predecessor. Nobody waits for its outcome, which is on
 // record. A command that ran is ended.
 func (b *Commands) ResumeReload(v *snapshot.Reload) {
-	switch {
-	case v.Stage == snapshot.ReloadCheck:
-		b.beginReload()
-	case v.Stage == snapshot.ReloadConfirm:
+	switch v.Stage {
+	case snapshot.ReloadCheck:
+		b.beginReload() // which serves later requests, too
+		return
+	case snapshot.ReloadConfirm:
 		b.reload = &reload{
-			of: b, stage: v.Stage, signal: b.Run.Program().ReloadSignal, signalAt: v.SignalAt, confirmed: v.Confirmed,
+			of: b, stage: v.Stage, signal: b.Run.Program().ReloadSignal, signalAt: v.SignalAt,
+			confirmed: v.Confirmed, again: v.Again,
 		}
 		if !v.Confirmed {
 			b.reload.awaitReloading(v.Due)
 		} else {
 			b.Run.ResumeReloading()
 		}
+		return
+	case snapshot.ReloadSignal:
+		b.recordReload(Outcome{Message: "superd was restarted when it sent reload_signal: " +
+			"it is unknown whether the program has reloaded"})
 	default:
 		b.recordReload(Outcome{Message: "superd was restarted during reload_command"})
+	}
+	if b.Run.Save(); v.Again {
+		b.Supervisor.Post(func() { b.Run.Reload() })
 	}
 }
