@@ -5,17 +5,18 @@
 //   - the machine decides: it has the state and the desired state, see [fsm.Machine];
 //   - Membership says whether the configuration has the instance, and what takes its place;
 //   - Node is its place in the dependency graph, from which it learns what blocks it;
-//   - Output is the way of its output into the log, and the input of a logger, see
-//     [output.Output];
+//   - Output is the way of its output into the log, and the input of a logger;
 //   - Schedule is the progress of the program's schedule;
 //   - Quarantine prevents a start while leftover processes of a predecessor live;
 //   - the exec checks have a process tree of their own, see [execprobe.Runner];
-//   - the commands beside the main process are a package of their own, see [beside.Commands];
 //   - the run lasts from the first pre_start hook to the end of the teardown.
 //
 // A run has the start of its main process, the main process, the hooks, the stop, the wait for
-// readiness, the monitor, the notifications and the teardown. Its scope owns their timers, watches
-// and processes, so the end of a run ends them all.
+// readiness, the monitor, the notifications, the commands beside the main process and the teardown.
+// Its scope owns their timers, watches and processes, so the end of a run ends them all.
+//
+// Parts that need little of the others are packages: [output.Output], [beside.Commands],
+// [health.Monitor], [teardown.Teardown]. They see their run as an interface, which port implements.
 //
 // # From an event to its effects
 //
@@ -35,13 +36,12 @@
 //	reason  blockers                            why the state is what it is
 //	spawn                                       the start of a main process
 //	notify  mainpid                             messages of the program
-//	monitor  readiness                          checks
-//	commands                                    what runs beside the main process
+//	monitor  readiness  commands  port          checks, and what runs beside the main process
 //	teardown  exit  hooks  directories          ends of processes
-//	stop
+//	stop  loggerinput
 //	execchecks  problems
 //	spawnspec  startrecord  attempt             what a start needs
-//	loggerinput  output  schedule  quarantine  graph
+//	output  schedule  quarantine  graph
 //	mainprocess  run  instance  env             the types, with a pointer to each part
 //	notifystate  exitstatus  loglimit
 //

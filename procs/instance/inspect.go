@@ -1,13 +1,12 @@
 package instance
 
 import (
-	"iter"
-	"maps"
 	"time"
 
 	"superd/config"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/instance/teardown"
 	"superd/procs/probe"
 	"superd/procs/schedule"
 )
@@ -138,31 +137,20 @@ func (v HookView) Due() time.Duration     { return v.h.due }
 func (v HookView) Timeout() time.Duration { return v.h.timeout }
 func (v HookView) Process() host.Process  { return hostProcess(v.h.process) }
 
-// Teardown returns the teardown under way, or none. The run may be none, too.
-func (v RunView) Teardown() TeardownView {
+// Teardown returns the teardown under way; nil without one. The run may be none, too.
+func (v RunView) Teardown() *teardown.Teardown {
 	if v.r == nil {
-		return TeardownView{}
+		return nil
 	}
-	return TeardownView{v.r.teardown}
+	return v.r.teardown
 }
-
-// A TeardownView is a view of a teardown; the zero value is none.
-type TeardownView struct{ t *teardown }
-
-func (v TeardownView) Exists() bool { return v.t != nil }
-
-// Kills reports whether the teardown has begun to send SIGKILL.
-func (v TeardownView) Kills() bool { return v.t.killing != 0 }
-
-// Living returns the pids of the processes that the last scan found.
-func (v TeardownView) Living() iter.Seq[int] { return maps.Keys(v.t.living) }
 
 // Healthy returns what the checks say: -1 unhealthy, 1 healthy, 0 unknown.
 func (v RunView) Healthy() int {
-	if v.r.monitor == nil || v.r.monitor.healthy() == nil {
+	if v.r.monitor == nil || v.r.monitor.Healthy() == nil {
 		return 0
 	}
-	if *v.r.monitor.healthy() {
+	if *v.r.monitor.Healthy() {
 		return 1
 	}
 	return -1
@@ -176,7 +164,7 @@ func (v RunView) SetEnvSum(sum uint64) { v.r.spawn.envSum = sum }
 // FailCheck gives the run's monitor the result of a check that has just failed.
 func (v RunView) FailCheck(reason string) {
 	now := v.r.in.Env.Loop.Now()
-	v.r.monitor.onResult(probe.Result{Outcome: probe.Failed, Reason: reason, At: now})
+	v.r.monitor.OnResult(probe.Result{Outcome: probe.Failed, Reason: reason, At: now})
 }
 
 // RedefineMachine lets only the machine use another definition.
@@ -214,7 +202,7 @@ func (v View) MonitorDuringStop() {
 // EndMonitoring ends the monitoring of an instance that was recovered.
 func (v View) EndMonitoring() {
 	if r := v.In.run; v.In.Marks.TreeRecovered && r != nil && r.monitor != nil {
-		r.monitor.end()
+		r.endMonitoring()
 	}
 }
 

@@ -96,7 +96,7 @@ func (r *run) onNotify(m notify.Message) (mustSave bool) {
 	}
 	if m.WatchdogPeriod != 0 && r.watchdogPeriod != m.WatchdogPeriod {
 		r.ownNotifyState().watchdogPeriod, mustSave = m.WatchdogPeriod, true
-		r.watchdogPing()
+		r.monitor.WatchdogPing()
 	}
 	if m.Reloading && (in.Machine.State() == fsm.Running || in.Machine.State() == fsm.StopPending) {
 		r.beside.OnReloading(m)
@@ -112,7 +112,7 @@ func (r *run) onNotify(m notify.Message) (mustSave bool) {
 		mustSave = true
 	}
 	if m.Watchdog {
-		r.watchdogPing()
+		r.monitor.WatchdogPing()
 	}
 	if mustSave {
 		in.Save()
@@ -125,8 +125,8 @@ func (r *run) onNotify(m notify.Message) (mustSave bool) {
 		r.reloadTimer.Stop()
 		r.endProgramReload(true)
 		return true
-	case m.WatchdogTrigger && r.monitor != nil && r.watchdogInterval() > 0:
-		r.monitor.watchdogFired("watchdog: WATCHDOG=trigger")
+	case m.WatchdogTrigger && r.monitor != nil && watchdogInterval(r) > 0:
+		r.monitor.WatchdogFired("watchdog: WATCHDOG=trigger")
 		return true
 	}
 	return mustSave
@@ -155,13 +155,6 @@ func (r *run) restoreAnnouncements(v *snapshot.Run) {
 	}
 	if v.Leaving != nil {
 		r.beginOwnStop(*v.Leaving)
-	}
-}
-
-// watchdogPing handles a watchdog message.
-func (r *run) watchdogPing() {
-	if r.monitor != nil {
-		r.monitor.watchdogPing()
 	}
 }
 
@@ -205,7 +198,7 @@ func (r *run) beginOwnStop(until time.Duration) {
 			in.Apply(in.Machine.FailRun(fsm.HealthFailed, reason))
 		}
 	})
-	r.watchdogPing()
+	r.monitor.WatchdogPing()
 	in.Env.Owner.Changed()
 }
 

@@ -89,14 +89,8 @@ func (r *run) change(program *config.Program) {
 	if r.stop.timer != nil && !r.stop.timer.Active() && in.Machine.State() == fsm.Stopping && !r.stop.spared() {
 		r.stop.arm(0) // it was spared
 	}
-	if t := r.teardown; t != nil {
-		switch {
-		case t.due.Active():
-			r.stop.teardownDeadline += stop
-			shift(t.due, stop, now)
-		case t.overdue && !r.stop.spared():
-			r.scope.Post(t.kill)
-		}
+	if t := r.teardown; t != nil && t.Redefine(stop) {
+		r.stop.teardownDeadline += stop
 	}
 }
 

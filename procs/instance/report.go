@@ -91,8 +91,7 @@ func (r *run) report(to *Report, now time.Duration) {
 		StatusText: r.statusText,
 	}
 	if m := r.monitor; m != nil {
-		to.Health = HealthReport{
-			Checked: m.what, Healthy: m.healthy(), Last: m.last, Failures: m.health.FailuresInRow(),
-		}
+		to.Health.Healthy = m.Healthy()
+		to.Health.Checked, to.Health.Last, to.Health.Failures = m.Report()
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"superd/loop"
 	"superd/procs/eventlog"
 	"superd/procs/instance/beside"
+	"superd/procs/instance/health"
+	"superd/procs/instance/teardown"
 	"superd/procs/snapshot"
 )
 
@@ -33,12 +35,12 @@ type run struct {
 
 	readyAt      time.Duration    // 0 before it is ready
 	readiness    *readiness       // nil unless readiness is awaited
-	monitor      *monitor         // nil unless the run is ready and monitored
+	monitor      *health.Monitor  // nil unless the run is ready and monitored
 	savedHealth  *snapshot.Health // health that the predecessor saved; else nil
 	*notifyState                  // never nil
 
-	teardown *teardown        // nil while the main process lives
-	beside   *beside.Commands // commands beside the main process; nil before the first
+	teardown *teardown.Teardown // nil while the main process lives
+	beside   *beside.Commands   // commands beside the main process; nil before the first
 }
 
 // newRun returns a run of the instance that has done nothing yet.
@@ -84,7 +86,7 @@ func (r *run) snapshot() *snapshot.Run {
 		v.PrintsFrom, v.StderrFrom = r.outputStart[logs.Stdout], r.outputStart[logs.Stderr]
 	}
 	if r.monitor != nil {
-		v.Health = r.monitor.snapshot()
+		v.Health = r.monitor.Snapshot()
 	}
 	r.notifyState.snapshot(v)
 	return v

@@ -13,6 +13,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/instance/teardown"
 	"superd/procs/snapshot"
 )
 
@@ -83,7 +84,7 @@ func (s *stopping) stage() string {
 	case s.run.beside.StopState() != "":
 		return "stop_command has ended; the stop signal follows if the program does not end in time"
 	case s.overdue():
-		return "still alive after stop_timeout; " + sparedText
+		return "still alive after stop_timeout; " + teardown.SparedText
 	}
 	return ""
 }

@@ -66,7 +66,7 @@ func (in *Instance) Hurry() {
 	case in.Machine.State() == fsm.Killing && r.program.KillSignal != 0:
 		r.stop.kill()
 	case r != nil && r.teardown != nil:
-		r.teardown.kill()
+		r.teardown.Kill()
 	case r != nil && r.hook != nil:
 		r.hook.kill()
 	}
@@ -97,8 +97,8 @@ func (in *Instance) CompleteTransition(from, to fsm.State) {
 		if r.readiness != nil && to != fsm.Starting {
 			r.readiness.end()
 		}
-		if r.monitor != nil && to != fsm.Running {
-			r.monitor.end()
+		if to != fsm.Running {
+			r.endMonitoring()
 		}
 		r.beside.Leave(to)
 	}

@@ -60,8 +60,8 @@ type Run interface {
 
 	// PostStarted is called when all post_start hooks have succeeded, or there are none.
 	PostStarted()
-	// PostStartFailed is called when a post_start hook has failed.
-	PostStartFailed(reason fsm.Reason)
+	// Fail fails the run.
+	Fail(e fsm.Event, reason fsm.Reason)
 	// Reload requests another reload of the instance, whose run may be another one by now.
 	Reload(done ...func(Outcome))
 }
@@ -111,7 +111,7 @@ func (b *Commands) PostStart(at int) {
 			return
 		}
 		b.Log.Warn("hook failed", "instance", b.Instance, "error", err)
-		b.Run.PostStartFailed(fsm.ReasonHookFailed.With(err.Error()))
+		b.Run.Fail(fsm.StartTimeout, fsm.ReasonHookFailed.With(err.Error()))
 	}
 	b.postStart.start(false)
 	b.Run.Changed()
