@@ -70,51 +70,6 @@ func TestNginxReload(t *testing.T) {
 	s.stop("nginx")
 }
 
-// TestNamedByCommands: rndc reloads and stops named. It is running only when rndc answers.
-func TestNamedByCommands(t *testing.T) {
-	s := newSite(t, "bind9")
-	s.port("PORT")
-	s.port("CONTROL")
-	s.folder("bind", "bind")
-	s.run("/usr/sbin/rndc-confgen", "-a", "-c", "DIR/rndc.key", "-u", "bind")
-	s.file("named.conf", `
-		include "DIR/rndc.key";
-		controls { inet 127.0.0.1 port CONTROL allow { 127.0.0.1; } keys { "rndc-key"; }; };
-		options {
-			directory "DIR/bind";
-			pid-file "DIR/bind/named.pid";
-			session-keyfile "DIR/bind/session.key";
-			listen-on port PORT { 127.0.0.1; };
-			listen-on-v6 { none; };
-			recursion no;
-		};
-		zone "example.test" { type primary; file "DIR/zone"; };
-		`)
-	zone := func(serial, address string) {
-		s.file("zone", "$TTL 60\n@ SOA ns admin "+serial+" 3600 600 86400 60\n@ NS ns\nns A 127.0.0.1\nwww A "+address+"\n")
-	}
-	zone("1", "192.0.2.7")
-	const rndc = `["/usr/sbin/rndc", "-k", "DIR/rndc.key", "-s", "127.0.0.1", "-p", "CONTROL"`
-	s.start(`
-		[program.named]
-		command = ["/usr/sbin/named", "-f", "-u", "bind", "-c", "DIR/named.conf"]
-		ready.notify = true
-		check_command = ["/usr/bin/named-checkconf", "-z", "DIR/named.conf"]
-		post_start = [` + rndc + `, "status"]]
-		reload_command = ` + rndc + `, "reload"]
-		stop_command = ` + rndc + `, "stop"]
-		`)
-	zone("2", "192.0.2.8")
-	s.MustCtl("reload", "named")
-	harness.Until(t, "the new zone is in force", func() bool {
-		return s.run("dig", "@127.0.0.1", "-p", "PORT", "+short", "www.example.test") == "192.0.2.8\n"
-	})
-	s.stop("named")
-	if st := s.Status("named"); !strings.Contains(st.Reason, "ended by stop_command") {
-		t.Errorf("%v, want that stop_command ended it", st)
-	}
-}
-
 // TestSSHReload: sshd takes a new configuration by a reload. With a mistake it ends with 255, after
 // which it is not started again.
 func TestSSHReload(t *testing.T) {
