@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,6 +32,8 @@ type machine struct {
 	*site
 	name   string // of the program and of its example
 	holder int    // a process that keeps the namespaces
+
+	substitutions []string // in the example: pairs of old and new
 }
 
 // asBooted makes the file systems of a machine in the directory $1, and waits for its end. /etc and
@@ -122,14 +125,23 @@ func (m *machine) run(command ...string) string {
 	return string(out)
 }
 
-// boot starts superd with the example, and waits until the daemon is ready.
-func (m *machine) boot() {
+// substitute replaces a text of the example, for a right that this machine lacks.
+func (m *machine) substitute(old, by string) { m.substitutions = append(m.substitutions, old, by) }
+
+// boot starts superd with the example and with further programs, and waits until all are ready.
+func (m *machine) boot(programs ...string) {
 	m.T.Helper()
 	example, err := filepath.Abs("../../examples/services/" + m.name + ".toml")
 	if err != nil {
 		m.T.Fatal(err)
 	}
-	m.Write("superd.toml", fmt.Sprintf("include = [%q]\n[superd]\nruntime_dir = 'run'\nlog_dir = 'log'\n", example))
+	if len(m.substitutions) == 0 {
+		m.T.Logf("%s.toml: nothing is substituted", m.name)
+	} else {
+		example = m.rewritten(example)
+	}
+	m.Write("superd.toml", fmt.Sprintf("include = [%q]\n[superd]\nruntime_dir = 'run'\nlog_dir = 'log'\n%s",
+		example, strings.Join(programs, "")))
 	m.Start(func(cmd *exec.Cmd) {
 		path, err := exec.LookPath("nsenter")
 		if err != nil {
@@ -137,8 +149,23 @@ func (m *machine) boot() {
 		}
 		cmd.Path, cmd.Args, cmd.Err = path, m.inside(cmd.Args...), nil
 	})
-	m.T.Logf("%s: runs as it stands, nothing is substituted", filepath.Base(example))
 	m.WaitRunning()
+}
+
+// rewritten makes a copy of the example with the substitutions.
+func (m *machine) rewritten(example string) string {
+	m.T.Helper()
+	text, err := os.ReadFile(example)
+	if err != nil {
+		m.T.Fatal(err)
+	}
+	for pair := range slices.Chunk(m.substitutions, 2) {
+		if !strings.Contains(string(text), pair[0]) {
+			m.T.Errorf("%s.toml has no %q", m.name, pair[0])
+		}
+		m.T.Logf("%s.toml: %q becomes %q", m.name, pair[0], pair[1])
+	}
+	return m.Write(m.name+".toml", strings.NewReplacer(m.substitutions...).Replace(string(text)))
 }
 
 // pid returns the main process of the daemon.

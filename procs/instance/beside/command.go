@@ -145,6 +145,10 @@ func (c *command) finish() {
 	c.of.endedAt = c.of.now()
 }
 
+// commandLines is how many of the last lines of a command that failed are shown: checks often print
+// more than the mistake.
+const commandLines = 20
+
 // end handles its result.
 func (c *command) end(err error) {
 	if c.over {
@@ -154,7 +158,7 @@ func (c *command) end(err error) {
 	var output []string
 	if c.capture != nil {
 		text, cut := c.capture.Tail()
-		output = eventlog.LastLines(text, cut, eventlog.TailLines)
+		output = eventlog.LastLines(text, cut, commandLines)
 	}
 	c.scope.Close()
 	if _, notRun := errors.AsType[execprobe.NotRun](err); notRun {
