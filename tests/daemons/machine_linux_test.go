@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -128,20 +127,21 @@ func (m *machine) run(command ...string) string {
 // substitute replaces a text of the example, for a right that this machine lacks.
 func (m *machine) substitute(old, by string) { m.substitutions = append(m.substitutions, old, by) }
 
-// boot starts superd with the example and with further programs, and waits until all are ready.
-func (m *machine) boot(programs ...string) {
+// lacks reports whether the test, and so superd, has not a capability.
+func (m *machine) lacks(capability int) bool {
 	m.T.Helper()
-	example, err := filepath.Abs("../../examples/services/" + m.name + ".toml")
+	effective, err := strconv.ParseUint(m.Field(os.Getpid(), "status", "CapEff"), 16, 64)
 	if err != nil {
 		m.T.Fatal(err)
 	}
-	if len(m.substitutions) == 0 {
-		m.T.Logf("%s.toml: nothing is substituted", m.name)
-	} else {
-		example = m.rewritten(example)
-	}
+	return effective>>capability&1 == 0
+}
+
+// boot starts superd with the example and with further programs, and waits until all are ready.
+func (m *machine) boot(programs ...string) {
+	m.T.Helper()
 	m.Write("superd.toml", fmt.Sprintf("include = [%q]\n[superd]\nruntime_dir = 'run'\nlog_dir = 'log'\n%s",
-		example, strings.Join(programs, "")))
+		m.example(), strings.Join(programs, "")))
 	m.Start(func(cmd *exec.Cmd) {
 		path, err := exec.LookPath("nsenter")
 		if err != nil {
@@ -152,20 +152,28 @@ func (m *machine) boot(programs ...string) {
 	m.WaitRunning()
 }
 
-// rewritten makes a copy of the example with the substitutions.
-func (m *machine) rewritten(example string) string {
+// example copies the example into the machine, as a user does.
+func (m *machine) example() string {
 	m.T.Helper()
-	text, err := os.ReadFile(example)
+	b, err := os.ReadFile("../../examples/services/" + m.name + ".toml")
 	if err != nil {
 		m.T.Fatal(err)
 	}
+	text, name := string(b), m.name+".toml"
 	for pair := range slices.Chunk(m.substitutions, 2) {
-		if !strings.Contains(string(text), pair[0]) {
-			m.T.Errorf("%s.toml has no %q", m.name, pair[0])
+		if !strings.Contains(text, pair[0]) {
+			m.T.Errorf("%s has no %q", name, pair[0])
 		}
-		m.T.Logf("%s.toml: %q becomes %q", m.name, pair[0], pair[1])
+		m.T.Logf("%s: %q becomes %q", name, pair[0], pair[1])
 	}
-	return m.Write(m.name+".toml", strings.NewReplacer(m.substitutions...).Replace(string(text)))
+	if len(m.substitutions) == 0 {
+		m.T.Logf("%s: nothing is substituted", name)
+	}
+	if err := os.MkdirAll(m.path("/etc/superd/conf.d"), 0o755); err != nil {
+		m.T.Fatal(err)
+	}
+	m.write("/etc/superd/conf.d/"+name, strings.NewReplacer(m.substitutions...).Replace(text))
+	return "/etc/superd/conf.d/" + name
 }
 
 // pid returns the main process of the daemon.

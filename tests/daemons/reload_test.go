@@ -3,7 +3,6 @@ package daemons
 import (
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 
@@ -68,37 +67,4 @@ func TestNginxReload(t *testing.T) {
 		t.Errorf("process %d, %d before; it serves the configuration before: %v", now, pid, served("two"))
 	}
 	s.stop("nginx")
-}
-
-// TestSSHReload: sshd takes a new configuration by a reload. With a mistake it ends with 255, after
-// which it is not started again.
-func TestSSHReload(t *testing.T) {
-	s := newSite(t, "openssh-server")
-	s.port("PORT")
-	s.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", "DIR/host")
-	if _, err := os.Stat("/run/sshd"); err != nil {
-		t.Cleanup(func() { os.Remove("/run/sshd") })
-	}
-	good := s.expand("Port PORT\nListenAddress 127.0.0.1\nHostKey DIR/host\nPidFile none\nUsePAM no\n")
-	s.file("sshd_config", good)
-	s.start(`
-		[program.sshd]
-		command = ["/usr/sbin/sshd", "-D", "-e", "-f", "DIR/sshd_config"]
-		pre_start = [["install", "-d", "-m", "0755", "/run/sshd"]]
-		ready.notify = true
-		check_command = ["/usr/sbin/sshd", "-t", "-f", "DIR/sshd_config"]
-		reload_command = "kill -HUP ${MAINPID}"
-		no_restart_exit_codes = [255]
-		`)
-	s.MustCtl("reload", "sshd")
-	s.WaitLog("sshd", "Received SIGHUP; restarting.")
-	s.file("sshd_config", good+"Prot 22\n")
-	if r := s.Ctl("reload", "sshd"); r.Exit != 1 || !strings.Contains(r.ErrOut, "Bad configuration option: Prot") {
-		t.Errorf("reload with a mistake: %v", r)
-	}
-	s.MustCtl("stop", "sshd")
-	s.Ctl("start", "sshd")
-	if st := s.WaitState("sshd", "failed"); !strings.Contains(st.Reason, "no_restart_exit_codes") {
-		t.Errorf("start with a mistake: %v", st)
-	}
 }

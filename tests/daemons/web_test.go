@@ -1,15 +1,11 @@
 package daemons
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"strings"
 	"testing"
 
 	"superd/tests/harness"
@@ -90,72 +86,4 @@ func TestNginx(t *testing.T) {
 		t.Errorf("GET /slow = %q", got)
 	}
 	s.stopped("nginx")
-}
-
-// TestSSH: sessions continue when sshd is stopped, as with Debian's unit.
-func TestSSH(t *testing.T) {
-	s := newSite(t, "openssh-server")
-	s.port("PORT")
-	for _, key := range []string{"host", "user"} {
-		s.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", "DIR/"+key)
-	}
-	if _, err := os.Stat("/run/sshd"); err != nil {
-		t.Cleanup(func() { os.Remove("/run/sshd") })
-	}
-	s.file("sshd_config", `
-Port PORT
-ListenAddress 127.0.0.1
-HostKey DIR/host
-PidFile none
-AuthorizedKeysFile DIR/user.pub
-StrictModes no
-UsePAM no
-PermitRootLogin prohibit-password
-`)
-	s.start(`
-		[program.sshd]
-		env_file = "-DIR/none"
-		command = "/usr/sbin/sshd -D $SSHD_OPTS -e -f DIR/sshd_config"
-		pre_start = [["install", "-d", "-m", "0755", "/run/sshd"]]
-		ready = { notify = true }
-		kill_mode = "process"
-		`)
-	ssh := []string{"ssh", "-F", "none", "-i", "DIR/user", "-p", "PORT", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR",
-		"-o", "StrictHostKeyChecking=no", "-o", "BatchMode=yes", "root@127.0.0.1"}
-	for i, arg := range ssh {
-		ssh[i] = s.expand(arg)
-	}
-	s.want("hello\n", append(ssh, "echo hello")...)
-
-	session := exec.CommandContext(t.Context(), ssh[0], append(ssh[1:], "cat")...)
-	in, errIn := session.StdinPipe()
-	out, errOut := session.StdoutPipe()
-	if errIn != nil || errOut != nil {
-		t.Fatal(errIn, errOut)
-	}
-	session.Stderr = os.Stderr
-	if err := session.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewReader(out)
-	echo := func(text string) {
-		t.Helper()
-		io.WriteString(in, text+"\n")
-		if line, err := lines.ReadString('\n'); strings.TrimSpace(line) != text {
-			t.Errorf("the session says %q, %v, want %q", line, err, text)
-		}
-	}
-	echo("before")
-	s.MustCtl("stop", "sshd")
-	echo("after the stop")
-	s.MustCtl("start", "sshd")
-	echo("after the start")
-	in.Close()
-	if err := session.Wait(); err != nil {
-		t.Errorf("the session ends with %v", err)
-	}
-	harness.Until(t, "nothing is left of the session", func() bool {
-		return !strings.Contains(s.MustCtl("tree", "sshd").Out, "cat")
-	})
-	s.want("hello\n", append(ssh, "echo hello")...)
 }
