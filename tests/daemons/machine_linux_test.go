@@ -46,7 +46,8 @@ for dir in etc var; do
 	mkdir $dir $dir.work
 	mount -t overlay overlay -o lowerdir=/$dir,upperdir=$dir,workdir=$dir.work /$dir
 done
-mkdir -p dev/pts dev/shm
+mkdir -p dev/pts
+mkdir -m 1777 dev/shm
 cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty /dev/ptmx dev
 ln -s /proc/self/fd dev/fd
 ln -s fd/0 dev/stdin
@@ -80,6 +81,11 @@ func newMachine(t *testing.T, name string, packages ...string) *machine {
 		t.Fatalf("no machine could be made: %q, %v", line, err)
 	}
 	m.holder = holder.Process.Pid
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the log of %s:\n%s", name, m.Log(name))
+		}
+	})
 	return m
 }
 
