@@ -4,6 +4,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"superd/tests/harness"
 )
 
 // backend serves HTTP in the machine. An answer to /slow comes when release is called; received
@@ -58,4 +60,12 @@ func (m *machine) refusesRestart(name, mistake, words string) {
 	if now := m.pid(); now != pid {
 		m.T.Errorf("after a refusal it is process %d, %d before", now, pid)
 	}
+}
+
+// healthy waits until the daemon has passed a health check.
+func (m *machine) healthy() {
+	m.T.Helper()
+	m.WaitStatus(m.name, "healthy", func(st harness.Status) bool {
+		return st.HealthCheck != nil && st.HealthCheck.Passed != nil && *st.HealthCheck.Passed
+	})
 }
