@@ -70,12 +70,13 @@ tidy:
 	cd tools && go mod tidy -diff
 
 # The race detector needs cgo and a C compiler; the tests build the static superd themselves.
-# Without it run the simulation and the packages whose code has one goroutine, the torture, whose
-# programs have to be fast, and what measures a birth, which keeps one of Go's processors under the
-# detector. The tests of superd as a whole wait more than they compute: eight of them run at a time.
-# With the tag superd_forkexec the tests build a superd with the plain fork of Go.
+# Without it run the simulation, packages whose code has one goroutine, tests that read texts, the
+# torture, whose programs have to be fast, and what measures a birth, which keeps one of Go's
+# processors under the detector. The tests of superd as a whole wait more than they compute, so four
+# of them run at a time. With the tag superd_forkexec the tests build a superd with the plain fork of
+# Go.
 SIMULATION = Simulation|PlantedDefects|Exploration
-ONE_GOROUTINE = /(config|config/document|procs/deps|procs/fsm|procs/instance|procs/snapshot|sandbox)$$
+ONE_GOROUTINE = /(config|config/codec|config/document|procs/deps|procs/fsm|procs/instance|procs/instance/output|procs/snapshot|sandbox|tests/golden|tests/house|tests/table)$$
 FORKS      = ^Test(ExecFails|InstantExits|KilledChildIsBack|Identity|StopOrder|Upgrade)$$
 unit:
 	CGO_ENABLED=1 go test -race -timeout 10m -skip '$(SIMULATION)' \
