@@ -87,7 +87,7 @@ unit:
 	go test -run HoldsUpNobody ./pidfd
 	go test -tags superd_forkexec ./pidfd
 	go test -tags superd_forkexec -run '$(FORKS)' ./tests
-	go test ./tests/torture
+	go test ./tests/torture -torture.kills 30
 	go -C tools test ./...
 
 # The program is built by the tests, which the cache of results does not know: -count=1.
