@@ -196,7 +196,7 @@ func TestFailures(t *testing.T) {
 	}{
 		{Failure{"read_only", "/x", syscall.ENOENT, RightsOfUser}, `sandbox.read_only /x: no such file or directory: create it, or write "-/x" if it may be missing`},
 		{Failure{"private_network", "", syscall.EPERM, RightsOfUser}, "sandbox.private_network: operation not permitted: superd needs CAP_SYS_ADMIN, or a kernel"},
-		{Failure{"private_network", "", syscall.EPERM, RightsOfRoot}, "sandbox.private_network: operation not permitted: superd lacks CAP_SYS_ADMIN: let its container"},
+		{Failure{"private_network", "", syscall.EPERM, RightsOfRoot}, "sandbox.private_network: operation not permitted: superd lacks CAP_SYS_ADMIN or CAP_NET_ADMIN"},
 		{Failure{"private_network", "", syscall.EROFS, RightsOfNamespace}, "sandbox.private_network: read-only file system: superd needs CAP_SYS_ADMIN, or a kernel"},
 		{Failure{"protect_system", "/", syscall.ENOSYS, RightsOfUser}, "sandbox.protect_system /: function not implemented: it needs Linux 5.12"},
 		{Failure{"landlock.connect_tcp", "", syscall.EOPNOTSUPP, RightsOfUser}, "sandbox.landlock.connect_tcp: operation not supported: it needs Landlock 4"},
