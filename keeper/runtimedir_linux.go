@@ -25,8 +25,8 @@ func (l *Link) StoreRuntimeDir(path string) error {
 	return nil // stays open while it is stored
 }
 
-// RuntimeDir returns the runtime directory of the predecessor; ok is false if there was none, or its
-// path is unknown. usual is where it is unless the configuration or the command line said otherwise.
+// RuntimeDir returns the runtime directory of the predecessor; ok is false if there was none, or
+// its path is unknown. usual is where it is unless the configuration said otherwise.
 //
 // A service with mounts of its own gets new ones with each start. The kernel then shows a path in
 // mounts that are gone, such as /, so the path must lead to the stored directory.
