@@ -23,8 +23,9 @@ type Plan struct {
 	Ambient    CapSet  `json:"ambient,omitempty"`
 	NoNewPrivs *bool   `json:"no_new_privs,omitempty"` // nil: if Landlock or a filter is there
 
-	Landlock *Rules  `json:"landlock,omitempty"`
-	Filter   *Filter `json:"filter,omitempty"`
+	Landlock *Rules `json:"landlock,omitempty"`
+	// By groups, which the shim expands: superd starts many programs, and each shim one
+	Syscalls *Syscalls `json:"syscalls,omitempty"`
 }
 
 // IDs are a user and a group.
@@ -90,7 +91,10 @@ func New(s *Settings, run Run) *Plan {
 	p := &Plan{
 		BestEffort: s.BestEffort, Network: s.PrivateNetwork, Mounts: s.ChangesMounts(), Root: s.RootDirectory,
 		Ambient: setOf(s.AmbientCapabilities), NoNewPrivs: s.NoNewPrivileges,
-		Landlock: s.Landlock.rules(), Filter: s.Syscalls.filter(),
+		Landlock: s.Landlock.rules(),
+	}
+	if s.Syscalls.Enabled() {
+		p.Syscalls = &s.Syscalls
 	}
 	if p.Network || p.Mounts {
 		p.UserNamespace = run.UserNamespace

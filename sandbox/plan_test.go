@@ -142,18 +142,18 @@ func TestPreset(t *testing.T) {
 
 func TestFilter(t *testing.T) {
 	has := func(f *Filter, call string) bool { return slices.Contains(f.Calls, call) }
-	f := (&Syscalls{Allow: []string{"@basic-io", "mount"}, Deny: []string{"@mount", "write"}}).filter()
+	f := (&Syscalls{Allow: []string{"@basic-io", "mount"}, Deny: []string{"@mount", "write"}}).Filter()
 	if f.Refuse || f.Errno != "EPERM" || !has(f, "read") || !has(f, "execve") || has(f, "mount") || has(f, "write") || !slices.IsSorted(f.Calls) {
 		t.Errorf("allow without deny: %+v", f)
 	}
-	f = (&Syscalls{Deny: []string{"@system-service"}, Errno: "kill"}).filter()
+	f = (&Syscalls{Deny: []string{"@system-service"}, Errno: "kill"}).Filter()
 	if !f.Refuse || f.Errno != "kill" || !has(f, "read") || has(f, "execve") || has(f, "exit_group") {
 		t.Errorf("deny: %+v", f)
 	}
-	if f := (&Syscalls{Allow: []string{}}).filter(); f == nil || f.Refuse || !has(f, "execve") || has(f, "read") {
+	if f := (&Syscalls{Allow: []string{}}).Filter(); f == nil || f.Refuse || !has(f, "execve") || has(f, "read") {
 		t.Errorf("an empty list allows %+v, want those of @default", f)
 	}
-	if f := (&Syscalls{Errno: "ENOSYS"}).filter(); f != nil {
+	if f := (&Syscalls{Errno: "ENOSYS"}).Filter(); f != nil {
 		t.Errorf("a filter without calls: %+v", f)
 	}
 }
