@@ -6,7 +6,7 @@ TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-containers bench bench-loop bench-quick clean
+.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-containers bench bench-sandbox bench-loop bench-quick clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -118,6 +118,9 @@ ROUNDS ?= 3
 PEERS  ?= 1
 bench: ## compare with other supervisors (20 minutes; ONLY=part; UPDATE=1 writes docs)
 	go test -run '^$$' -bench 'Supervisors$(if $(ONLY),/$(ONLY))' -benchtime 1x -timeout 60m ./tests/bench -rounds $(ROUNDS) -rounds.peers $(PEERS) $(if $(UPDATE),$(if $(ONLY),$(error a part is not written into the documentation),-update))
+
+bench-sandbox: ## measure what a sandbox adds to the start of a program (root; 2 minutes)
+	go test ./tests/sandbox -run '^$$' -bench Start -benchtime 3x -timeout 15m
 
 bench-quick: ## run all of bench in small, to see that it works (1 minute)
 	go test -run Supervisors -count=1 -parallel 6 -timeout 10m ./tests/bench -quick
