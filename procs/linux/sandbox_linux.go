@@ -19,14 +19,17 @@ import (
 	"superd/sandbox/shim"
 )
 
-// planSandbox returns the plan for the sandbox of a program that has these directories, nil without
-// one. It makes the directories of private_tmp.
-func planSandbox(spec *host.SpawnSpec, directories []string) (*sandbox.Plan, error) {
+// planSandbox returns the plan for the sandbox of a program of owner that has these directories,
+// nil without one. It makes the directories of private_tmp.
+func planSandbox(spec *host.SpawnSpec, owner *runAs, directories []string) (*sandbox.Plan, error) {
 	settings := spec.Program.Sandbox
 	if !settings.Enabled() {
 		return nil, nil
 	}
 	run := sandbox.Run{NotifySocket: spec.NotifySocket, Directories: directories, Tmp: spec.PrivateTmp}
+	if uid, _ := owner.owner(); uid != os.Geteuid() {
+		run.User = &uid
+	}
 	if !privilege.Administer() && os.Geteuid() != 0 {
 		run.UserNamespace = &sandbox.IDs{UID: os.Geteuid(), GID: os.Getegid()}
 	}
