@@ -98,6 +98,9 @@ func prepare(a *attempt, spec *host.SpawnSpec, child *host.Child) (*prepared, er
 	if p.plan, err = planSandbox(spec, owner, directories); err != nil {
 		return p, err
 	}
+	if p.plan != nil {
+		lookUpPaths(a, p.plan)
+	}
 	if err := p.findCommand(a); err != nil {
 		return p, err
 	}

@@ -41,6 +41,30 @@ func planSandbox(spec *host.SpawnSpec, owner *runAs, directories []string) (*san
 	return sandbox.New(settings, run), nil
 }
 
+// lookUpPaths looks up the paths that the exec shim will open, so that one on a file system that
+// hangs is named when the start is given up. The shim reports what fails.
+func lookUpPaths(a *attempt, plan *sandbox.Plan) {
+	lookUp := func(key, path string) {
+		a.enter("apply sandbox."+key, path)
+		var stat unix.Stat_t
+		_ = unix.Stat(path, &stat)
+	}
+	if plan.Root != "" {
+		lookUp("root_directory", plan.Root)
+	}
+	for _, p := range plan.Paths {
+		lookUp(p.Key, filepath.Join(plan.Root, p.Path))
+	}
+	if plan.Landlock == nil {
+		return
+	}
+	for key, list := range plan.Landlock.Files() {
+		for _, beneath := range list {
+			lookUp(key, filepath.Join(plan.Root, beneath.Path))
+		}
+	}
+}
+
 // makeTmp makes the directories of private_tmp, unless an earlier process of the run has them. Only
 // superd can enter the one that holds them, which may be in a directory where others make files.
 func makeTmp(path string) error {

@@ -671,6 +671,38 @@ func TestLinksOfTheProgram(t *testing.T) {
 	s.WaitState("trusted", "running")
 }
 
+// TestHungPath: a path of a sandbox on a file system that hangs fails the start at start_timeout,
+// and is named.
+func TestHungPath(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	s := harness.NewSite(t, "")
+	path := s.HungMount("hung") + "/data"
+	s.Configure(`
+		[defaults]
+		command = ["/bin/sleep", "infinity"]
+		directory = "/"
+		restart = "never"
+		start_timeout = "500ms"
+		[program.mount]
+		sandbox.read_write = ["` + path + `"]
+		[program.landlock]
+		sandbox.landlock.write = ["` + path + `"]
+		[program.root]
+		sandbox.root_directory = "` + path + `"
+		[program.other]
+		sandbox.preset = "strict"
+		`)
+	s.Start()
+	s.WaitState("other", "running")
+	for program, key := range map[string]string{"mount": "read_write", "landlock": "landlock.write", "root": "root_directory"} {
+		st := s.WaitState(program, "failed")
+		if want := "apply sandbox." + key + " " + path + ": no answer within start_timeout 500ms"; !strings.HasPrefix(st.Reason, want) {
+			t.Errorf("reason %q, want %q", st.Reason, want)
+		}
+	}
+}
+
 // TestDirectoriesOfTheProgram: a program writes to the directories that superd makes for it, also
 // where all else is read-only, and with a superd that is killed meanwhile.
 func TestDirectoriesOfTheProgram(t *testing.T) {
