@@ -87,7 +87,7 @@ type Host interface {
 	Capture(scope *loop.Scope) (Capture, error)
 
 	// Listen receives the messages to the notify socket of a run, see [notify.Receive]. It takes
-	// ownership of fd.
+	// ownership of fd. An error says why messages are received later.
 	Listen(scope *loop.Scope, fd int, h notify.Handler) (Listener, error)
 
 	// AwaitNewline is [notify.AwaitNewline].
