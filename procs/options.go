@@ -10,6 +10,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/handover"
 	"superd/procs/host"
+	"superd/procs/instance"
 	"superd/procs/instance/paths"
 	"superd/procs/snapshot"
 )
@@ -61,6 +62,8 @@ type testSettings struct {
 	// Bound on how many instances one turn stops at shutdown; 0: maxStopBatch
 	stopBatch int
 	rules     *fsm.Table // rules with a planted defect; nil: those of [fsm.Rules]
+	// Called before an operator's command is carried out for an instance; may be nil
+	onCommand func(*instance.Instance, Op)
 }
 
 // A Notifier receives superd's own state, as in sd_notify(3). Its methods do not block.

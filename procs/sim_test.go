@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
-	"syscall"
 	"time"
 
 	"superd/config"
@@ -39,6 +38,12 @@ type history struct {
 	directories   bool // whether programs may have directories
 	drawsCommands bool // whether programs have commands beside the main process
 	drawsOutput   bool // whether log options and limits are drawn
+	drawsStops    bool // whether kill signals, exit codes and sandboxes are drawn
+	drawsRestarts bool // whether programs with a check_command are restarted
+	// Checks before restarts that are under way, by instance
+	checks map[string]restartCheck
+	// Whether a command is being given; later it is carried out after its checks
+	commanding bool
 	// Instances by the paths of their FIFOs
 	fifos   map[string]string
 	journal *simJournal
@@ -64,6 +69,7 @@ type history struct {
 	clockJumps      float64       // probability of a jump of the wall clock
 	checksMayHang   bool          // whether checks may hang
 	commandsMayFail bool          // whether exec checks may fail though the program is healthy
+	commandsMayHang bool          // whether one may hang, so that later ones are not run
 	wokeAt          time.Duration // end of the machine's last sleep, on CLOCK_BOOTTIME
 	startedBoot     time.Duration // when the present superd began
 	policy          policyModel
@@ -106,6 +112,9 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		directories:    seed%8 == 5,
 		drawsCommands:  seed%8 == 4,
 		drawsOutput:    seed%8 == 3,
+		drawsStops:     seed%8 == 2,
+		drawsRestarts:  seed%16 == 12,
+		checks:         map[string]restartCheck{},
 		fifos:          map[string]string{},
 	}
 	h.kernel = hosttest.New(h.v, h.rng, h.fail)
@@ -151,6 +160,12 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	if seed%8 == 6 {
 		h.kernel.Mix.ForkHangs = 0.1
 	}
+	if h.directories && seed%16 == 13 {
+		h.kernel.Mix.DirectoryFails, h.kernel.Mix.DirectoryStays = 0.1, 0.2
+	}
+	if h.drawsStops {
+		h.kernel.Mix.TmpStays, h.kernel.Mix.SandboxLacks = 0.3, 0.3
+	}
 	if d.mix != nil {
 		d.mix(&h.kernel.Mix)
 	}
@@ -165,6 +180,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	h.clockJumps = h.pick(0, 0, 0.2)
 	h.kernel.Keeper = h.chance(0.5)
 	h.kernel.StoresFDs = h.kernel.Keeper && seed%8 == 7
+	h.commandsMayHang = h.kernel.Mix.SpawnHangs+h.kernel.Mix.ExecHangs+h.kernel.Mix.Unkillable > 0
 	h.checksMayHang, h.commandsMayFail = h.kernel.Mix.CheckHangs > 0, h.kernel.Mix.AffectsCommands()
 	h.kernel.IsRunning = func(instance string) bool {
 		in := inspect(h.sup).instance(instance)
@@ -178,6 +194,10 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	if h.drawsOutput {
 		h.kernel.OnAdopt = h.checkRecovered
 	}
+	if h.drawsCommands {
+		h.kernel.OnStopSignal = h.checkStopCommand
+	}
+	h.kernel.OnAcknowledge = h.checkAcknowledged
 	h.density = h.pick(0, 0.2, 0.6)
 	h.kernel.OnSpawn = func(spec *host.SpawnSpec) {
 		run, _ := spec.Own.Get("SUPERD_INVOCATION_ID")
@@ -222,7 +242,7 @@ func (h *history) options() Options {
 		Predecessor: Predecessor{StoredFDs: h.kernel.PassFDs()},
 		Identity:    Identity{BootID: "boot", Machine: "simulated"},
 		Paths:       paths.Paths{FIFODir: "fifo", NotifyDir: "notify", Directories: config.RootsOf(nil, 0)},
-		tests:       testSettings{rules: h.rules},
+		tests:       testSettings{rules: h.rules, onCommand: h.onCommand},
 	}
 	if h.kernel.Keeper {
 		o.Keeper = h.kernel
@@ -324,28 +344,10 @@ func (h *history) drawProgram(name string) *config.Program {
 	if h.drawsOutput {
 		h.drawOutput(p)
 	}
+	if h.drawsStops {
+		h.drawStops(p)
+	}
 	return p
-}
-
-// drawCommands draws commands beside the main process.
-func (h *history) drawCommands(p *config.Program) {
-	command := []string{hosttest.BesideCommand}
-	if h.chance(0.5) && p.Type != config.TypeOneshot {
-		p.PostStart = slices.Repeat([][]string{command}, 1+h.rng.IntN(2))
-	}
-	switch h.rng.IntN(3) {
-	case 0:
-		p.StopCommand = command
-	case 1:
-		p.StopCommand = append(command, hosttest.StopArgument)
-	}
-	if h.chance(0.5) {
-		p.CheckCommand = command
-	}
-	if p.ReloadCommand = command; h.chance(0.5) {
-		p.ReloadCommand, p.ReloadSignal = nil, syscall.SIGHUP
-		p.ReloadNotify = p.Ready != nil && p.Ready.Notify && h.chance(0.7)
-	}
 }
 
 // run runs the history to its end. A panic is a violation, too.

@@ -53,7 +53,9 @@ type model struct {
 	runFailed       bool          // whether superd itself ends the run
 	// Whether the last run failed, whatever its exit status: superd ended it, or it never became
 	// ready
-	failed bool
+	failed        bool
+	endedBySuperd bool   // whether superd ended the last run because of a failure
+	sandboxRun    string // run of which superd has shown what its sandbox lacks
 
 	schedule scheduleModel
 }
@@ -89,6 +91,10 @@ func (h *history) check() {
 			if h.drawsOutput {
 				h.checkLogOptions(in, w.run)
 			}
+		}
+		if h.drawsStops {
+			h.checkSpared(in, w)
+			h.checkSandbox(in, w)
 		}
 		if w.run.Exists() || w.unkillable || !w.model.reportJustified {
 			h.checkUnkillable(in, w.model)
@@ -168,7 +174,8 @@ func (h *history) checkState(in instanceView, w *observedInstance) {
 func (h *history) checkSlowRetry(in instanceView) {
 	limit := in.program().StartLimit
 	slowly := in.program().Restart != config.RestartNever && limit.Failures > 0 && limit.RetryAfter > 0
-	finally := in.program().Restart == config.RestartNever || limit.Failures > 0 && limit.RetryAfter == 0
+	finally := in.program().Restart == config.RestartNever || limit.Failures > 0 && limit.RetryAfter == 0 ||
+		h.mayPrevent(in)
 	if retry := in.RetryPending(); retry && !slowly || !retry && !finally {
 		h.fail("%s is failed, retry pending: %v: restart %v, %+v: %s", in.name(), retry, in.program().Restart, limit, in.reason())
 	}
@@ -210,7 +217,7 @@ func (h *history) observeExcuse(in instanceView, w *observedInstance) {
 		model.graph.turnsKillable = 0
 	}
 	// A pending stop waits for other instances to end, each in bounded time.
-	excused := w.unkillable || w.state == fsm.StopPending || w.run.Exists() && h.forking(w.run) || h.checkForking(in)
+	excused := w.unkillable || h.outlivesStop(w) || w.state == fsm.StopPending || w.run.Exists() && h.forking(w.run) || h.checkForking(in)
 	if excused || model.excused {
 		model.excusedAt = h.now
 	}
@@ -409,8 +416,8 @@ func (h *history) checkRest() {
 		case m.State() == fsm.Waiting && h.mayWait(in):
 		case m.State() == fsm.Running && main == 1:
 		case p.Scheduled() && in.awaitsSchedule():
-		case m.State() == fsm.Exited && p.Restart != config.RestartAlways:
-		case m.State() == fsm.Failed && (p.Restart == config.RestartNever || limited):
+		case m.State() == fsm.Exited && (p.Restart != config.RestartAlways || h.mayPrevent(in)):
+		case m.State() == fsm.Failed && (p.Restart == config.RestartNever || limited || h.mayPrevent(in)):
 		default:
 			h.fail("%s should be up: %s with %d processes, reason %q", in.name(), m.State(), main, in.reason())
 		}
@@ -422,6 +429,8 @@ func (h *history) checkRest() {
 		h.fail("%d processes were started, %d reaped, %d are alive", k.Started(), k.Reaped(), living)
 	}
 	h.checkStore()
+	h.checkTmps()
+	h.checkExits()
 	checks := 0
 	for in := range inspect(h.sup).instances() {
 		if in.Probe().Busy && in.Probe().Process {

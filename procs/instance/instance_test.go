@@ -215,7 +215,7 @@ func TestHooks(t *testing.T) {
 func TestStop(t *testing.T) {
 	stop := (*bench).stop
 	deaf := hosttest.FaultMix{IgnoresStop: 1}
-	abort := func(p *config.Program) { p.KillSignal = syscall.SIGABRT }
+	abort := func(p *config.Program) { p.KillSignal = syscall.SIGQUIT }
 	spare := func(p *config.Program) { p.NoFinalKill = true }
 	endAll := func(b *bench) {
 		for p := range b.kernel.Processes() {
@@ -246,7 +246,7 @@ func TestStop(t *testing.T) {
 			reason: "process 2 survives SIGKILL: state D (disk sleep)"},
 		{name: "another signal instead of SIGKILL", mix: deaf, act: stop, program: abort,
 			states: "spawning running stopping killing stopped",
-			reason: "stopped by the operator: killed after stop_timeout 10s (killed by SIGABRT " +
+			reason: "stopped by the operator: killed after stop_timeout 10s (killed by SIGQUIT " +
 				"after 11s)"},
 		{name: "another signal, for what it leaves", mix: deaf, act: forkAndExit, program: abort,
 			states: "spawning running teardown exited", reason: left},
