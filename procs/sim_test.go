@@ -37,6 +37,7 @@ type history struct {
 	mixedKillMode bool // whether kill_mode may be "mixed"
 	directories   bool // whether programs may have directories
 	drawsCommands bool // whether programs have commands beside the main process
+	drawsForking  bool // whether programs go into the background
 	drawsOutput   bool // whether log options and limits are drawn
 	drawsStops    bool // whether kill signals, exit codes and sandboxes are drawn
 	drawsRestarts bool // whether programs with a check_command are restarted
@@ -111,6 +112,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		mixedKillMode:  seed%8 == 1,
 		directories:    seed%8 == 5,
 		drawsCommands:  seed%8 == 4,
+		drawsForking:   seed%8 == 6,
 		drawsOutput:    seed%8 == 3,
 		drawsStops:     seed%8 == 2,
 		drawsRestarts:  seed%16 == 12,
@@ -147,6 +149,10 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		Reloads:     h.pick(0, 0, 0.3),
 		CheckHangs:  h.pick(0, 0, 0.1),
 		Handover:    h.pick(0, 0.5),
+	}
+	if h.drawsForking {
+		h.kernel.Mix.NoLaunch, h.kernel.Mix.NoPIDFile = h.pick(0, 0.3), h.pick(0, 0.2)
+		h.kernel.Mix.SlowLaunch = time.Duration(h.pick(0, 0.05, 3) * float64(time.Second))
 	}
 	if trace {
 		h.kernel.Logf = h.logf
@@ -338,6 +344,9 @@ func (h *history) drawProgram(name string) *config.Program {
 		}
 	}
 	h.drawChecks(p)
+	if h.drawsForking {
+		h.drawForking(p)
+	}
 	if h.drawsCommands {
 		h.drawCommands(p)
 	}
@@ -348,6 +357,20 @@ func (h *history) drawProgram(name string) *config.Program {
 		h.drawStops(p)
 	}
 	return p
+}
+
+// drawForking lets most services go into the background.
+func (h *history) drawForking(p *config.Program) {
+	if p.Type == config.TypeOneshot || h.chance(0.3) {
+		return
+	}
+	p.Type = config.TypeForking
+	if h.chance(0.6) {
+		p.PIDFile = "/run/${SUPERD_INSTANCE}.pid"
+	}
+	if p.Ready != nil && (p.Ready.Notify || p.Ready.FD != 0) {
+		p.Ready = nil
+	}
 }
 
 // run runs the history to its end. A panic is a violation, too.

@@ -140,6 +140,7 @@ var defects = []defect{
 	})},
 	{name: "a program counts as ready once started", rules: func(r *fsm.Table) { r[fsm.Spawning][fsm.SpawnedUnready] = fsm.To(fsm.Running, fsm.StartMonitoring) }},
 	{name: "a program that is not ready in time is not stopped", rules: func(r *fsm.Table) { r[fsm.Starting][fsm.StartTimeout] = fsm.To(fsm.Starting) }},
+	{name: "the command of a forking program is taken for its main process", eachTurn: instanceView.TakeCommandForMain},
 	{name: "readiness is not noticed", eachTurn: instanceView.IgnoreReadiness},
 	{name: "a dependent starts while its requirement is starting", eachTurn: withRequirements(func(required, _ []int32, _ *int32) { required[deps.Coming] = 0 })},
 	{name: "a wait for readiness is not recovered", recovery: everyInstance(func(_ *history, v *snapshot.Instance) {

@@ -97,6 +97,11 @@ type Host interface {
 	// [pidfd.ErrGone].
 	Open(tree Tree, pid int) (Process, pidfd.Identity, error)
 
+	// ReadPIDFile reads a pid file off the loop. It may belong to that user; "": only to root and
+	// superd's user. done runs once on the loop, unless that was cancelled. The error is
+	// [fs.ErrNotExist] without a file.
+	ReadPIDFile(path, user string, done func(pid int, err error)) (cancel func())
+
 	// BoundsMaxRSS reports whether a child's maximum resident memory may be superd's own: the
 	// kernel counts from superd's value.
 	BoundsMaxRSS(child int64) bool

@@ -192,6 +192,15 @@ func (v View) IgnoreReadiness() {
 	}
 }
 
+// TakeCommandForMain takes the command of a forking program for its main process.
+func (v View) TakeCommandForMain() {
+	r := v.In.run
+	if r != nil && r.readiness != nil && launching(r) && r.main.launch == commandRuns {
+		r.main.launch = launched
+		r.awaitReady(r.readiness.deadline)
+	}
+}
+
 // MonitorDuringStop monitors a program that stops.
 func (v View) MonitorDuringStop() {
 	r := v.In.run

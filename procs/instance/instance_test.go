@@ -66,7 +66,8 @@ func forkAndExit(b *bench) {
 
 // left is the reason of a program that has ended by forkAndExit.
 const left = "exit status 0 after 1s; it left processes behind: a program must stay in the " +
-	"foreground; look for an option such as -D, -F, --foreground or \"daemonize no\""
+	"foreground; look for an option such as -D, -F, --foreground or \"daemonize no\", " +
+	"or set type = \"forking\""
 
 // send lets the main process send a message.
 func send(m notify.Message) func(*bench) {

@@ -31,6 +31,7 @@ type mainProcess struct {
 	oomKills    int32         // OOM kills in the tree when the run began
 	exitedEarly bool          // it exited with success within earlyExitTime
 	drain       notifyDrain   // whether all messages of it are read
+	launch      launchState   // of a forking program
 }
 
 // notifyDrain is the progress of reading the notifications that a main process sent before its

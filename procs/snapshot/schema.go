@@ -175,11 +175,13 @@ type Run struct {
 	// When leftover processes get SIGKILL
 	TeardownDeadline time.Duration `json:"teardown_deadline,omitempty"`
 	// It is on record that processes which outlived the stop time-out are not killed
-	SparedRecorded bool    `json:"spared_recorded,omitempty"`
-	Hook           *Hook   `json:"hook,omitempty"` // current hook
-	PreStarted     bool    `json:"pre_started,omitempty"`
-	PostStopped    bool    `json:"post_stopped,omitempty"`
-	Beside         *Beside `json:"beside,omitempty"`
+	SparedRecorded bool  `json:"spared_recorded,omitempty"`
+	Hook           *Hook `json:"hook,omitempty"` // current hook
+	PreStarted     bool  `json:"pre_started,omitempty"`
+	PostStopped    bool  `json:"post_stopped,omitempty"`
+	// The main process of a forking program is known
+	Launched bool    `json:"launched,omitempty"`
+	Beside   *Beside `json:"beside,omitempty"`
 }
 
 // A Beside is the snapshot of what runs beside the main process of a run.

@@ -40,12 +40,13 @@ var allowed = map[string]string{
 		procs/instance/paths procs/probe procs/reaper procs/schedule procs/snapshot`,
 	"procs/instance": `config internal/signame internal/words logs logs/segment loop pidfd procs/deps procs/eventlog
 		procs/execprobe procs/fsm procs/host procs/instance/beside procs/instance/health
-		procs/instance/output procs/instance/paths procs/instance/teardown procs/notify procs/probe
-		procs/schedule procs/snapshot`,
+		procs/instance/launch procs/instance/output procs/instance/paths procs/instance/teardown
+		procs/notify procs/probe procs/schedule procs/snapshot`,
 	"procs/instance/beside": `config internal/signame internal/words loop procs/eventlog procs/execprobe procs/fsm
 		procs/host procs/notify procs/snapshot`,
 	"procs/instance/health": `config internal/words loop procs/eventlog procs/fsm procs/host
 		procs/probe procs/snapshot`,
+	"procs/instance/launch": "loop procs/host",
 	"procs/instance/output": `config logs logs/sink loop procs/host procs/instance/paths
 		procs/snapshot`,
 	"procs/instance/teardown": "config internal/signame loop pidfd procs/host",

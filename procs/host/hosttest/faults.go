@@ -37,6 +37,9 @@ type FaultMix struct {
 	Reloads          float64
 	CheckHangs       float64
 	Handover         float64 // a main process hands over to a child
+	NoLaunch         float64 // the command of a forking program fails, hangs or leaves no process
+	SlowLaunch       time.Duration
+	NoPIDFile        float64 // a forking program writes no pid file
 	ProcessScan      float64 // a scan of a tree takes time, as without cgroups
 	DirectoryFails   float64 // a directory of a program can't be made
 	DirectoryStays   float64 // a runtime directory can't be removed

@@ -54,6 +54,8 @@ type Kernel struct {
 	// Whether superd shows the instance as running; nil: never
 	IsRunning func(instance string) bool
 
+	PIDFiles map[string]int // pid files, by path; 0: an empty one
+
 	v    *loop.Virtual
 	rng  *rand.Rand
 	fail func(format string, args ...any)
@@ -102,7 +104,7 @@ func New(v *loop.Virtual, rng *rand.Rand, fail func(format string, args ...any))
 		modes: map[string][]config.KillMode{}, checking: map[int]func(error){},
 		sockets: map[string]*Socket{}, notifyFDs: map[int]*Socket{},
 		mainsStarted: map[string]int{}, mains: map[string]*Process{}, shortages: map[string]bool{},
-		definitions: map[string]*config.Program{}, kills: map[string][]killRule{},
+		definitions: map[string]*config.Program{}, PIDFiles: map[string]int{}, kills: map[string][]killRule{},
 		commands: map[commandKey]*CommandLog{}, reloadSignals: map[string]time.Duration{},
 		requestedAt: map[string]time.Duration{}, tmps: map[string]*privateTmp{}, sandboxLacks: map[string][]string{},
 	}
@@ -325,6 +327,8 @@ func (k *Kernel) Open(tree host.Tree, pid int) (host.Process, pidfd.Identity, er
 	if p == nil || !tree.Has(pid) && !k.Defects.AnyMain {
 		return nil, pidfd.Identity{}, pidfd.ErrGone
 	}
+	k.mainOpened(p)
 	return p.open(), p.id(), nil
 }
+
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

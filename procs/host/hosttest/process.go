@@ -40,6 +40,7 @@ type Process struct {
 	notifies    bool       // whether it has a notify socket
 	parent      *Process   // live parent of a successor
 	isSuccessor bool       // whether it is a successor, which leads no group
+	isLauncher  bool       // whether its main process is another one, which it starts
 	children    []*Process // its successors
 	// Whether superd spawned it and the loop does not have the result yet
 	resultPending bool
