@@ -40,6 +40,13 @@ func writes(add int) func(*bench) {
 	}
 }
 
+// endAll ends all processes.
+func endAll(b *bench) {
+	for p := range b.kernel.Processes() {
+		p.End(pidfd.Exit{Known: true})
+	}
+}
+
 // then acts one after the other, a second apart.
 func then(acts ...func(*bench)) func(*bench) {
 	return func(b *bench) {
@@ -109,17 +116,20 @@ func TestForking(t *testing.T) {
 			reason: "started by the operator: not ready yet: waits for /run/web.pid: it names process " +
 				"12, which is no live process of the program"},
 		{name: "the processes end meanwhile", program: withPIDFile, mix: byHand,
-			act: then(fork(1, 0), func(b *bench) {
-				for p := range b.kernel.Processes() {
-					p.End(pidfd.Exit{Known: true})
-				}
-			}),
+			act:    then(fork(1, 0), endAll),
 			during: time.Second / 2, states: "spawning starting backoff",
 			reason: "exit status 0 after 2.57s, it left no process, before it was ready"},
 		{name: "stopped meanwhile", program: withPIDFile, mix: byHand,
 			act:    then(fork(1, 0), (*bench).stop),
 			states: "spawning starting stopping teardown stopped",
 			reason: "stopped by the operator: ended by the stop signal (exit status 0 after 2s)"},
+		{name: "processes of an earlier run do not count", program: func(p *config.Program) {
+			forking(p)
+			p.KillMode = config.KillProcess
+		}, act: then(func(b *bench) {
+			b.kernel.AllowKillMode("web", config.KillProcess)
+			b.main().ForkSuccessor()
+		}, exit(3)), end: endAll, states: "spawning starting running backoff spawning starting running"},
 		{name: "MAINPID= names it", mix: byHand, program: func(p *config.Program) {
 			withPIDFile(p)
 			p.Watchdog = time.Hour
