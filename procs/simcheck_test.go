@@ -364,7 +364,7 @@ func (h *history) checkWaiters(in instanceView) {
 // checkRest checks what must hold long after the last fault.
 func (h *history) checkRest() {
 	for in := range inspect(h.sup).instances() {
-		if in.isOneShot() && in.state() == fsm.Running || in.state() == fsm.Waiting && in.isComing() {
+		if in.isOneShot() && in.state() == fsm.Running || in.state() == fsm.Waiting && in.isComing() || h.staysAlive(in) {
 			h.pending -= len(in.waiters()) // these wait for an end that does not come here
 		}
 	}
@@ -403,6 +403,7 @@ func (h *history) checkRest() {
 		}
 		limited := p.StartLimit.Failures > 0 && p.StartLimit.RetryAfter == 0
 		switch {
+		case h.staysAlive(in):
 		case in.leaves():
 			h.fail("%s was removed and still exists: %s", in.name(), m.State())
 		// A shutdown ignores reloads
@@ -431,13 +432,19 @@ func (h *history) checkRest() {
 	h.checkStore()
 	h.checkTmps()
 	h.checkExits()
-	checks := 0
+	checks, leftovers := 0, 0
 	for in := range inspect(h.sup).instances() {
 		if in.Probe().Busy && in.Probe().Process {
 			checks++
 		}
+		if t := in.Run().Teardown(); t != nil && h.staysAlive(in) {
+			living, _ := t.Living()
+			for range living {
+				leftovers++
+			}
+		}
 	}
-	if fds, want := h.v.OpenFDs(), mains+h.kernel.NotifyFDs()+checks; fds != want {
+	if fds, want := h.v.OpenFDs(), mains+leftovers+h.kernel.NotifyFDs()+checks; fds != want {
 		h.fail("%d descriptors are open: %d main processes, %d for notifications", fds, mains, h.kernel.NotifyFDs())
 	}
 }

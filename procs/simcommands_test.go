@@ -164,7 +164,7 @@ func (h *history) checkAcknowledged(pid int, start uint64) {
 			v.Run == nil || v.Run.Main == nil {
 			continue
 		}
-		if v.Run.Main.Pid == pid && v.Run.Main.Start == start {
+		if v.Run.Main.Pid == pid && v.Run.Main.Start == start && v.Run.Launch != snapshot.LaunchSearched {
 			h.fail("the exit of %d is acknowledged, and the journal has it as alive: %s", pid, key)
 		}
 	}

@@ -72,6 +72,13 @@ func (h *history) outlivesStop(w *observedInstance) bool {
 	return w.run.Exists() && w.run.Program().NoFinalKill && w.processes.Main+w.processes.Others > 0
 }
 
+// staysAlive reports whether the instance stops and never ends, as its live processes ignore the
+// stop signal and are not killed.
+func (h *history) staysAlive(in instanceView) bool {
+	main, others := h.kernel.CountLiving(in.name())
+	return in.state() != fsm.Running && in.Run().Exists() && in.Run().Program().NoFinalKill && main+others > 0
+}
+
 // checkSpared checks that superd shows a process that has outlived the stop time-out, and is not
 // killed.
 func (h *history) checkSpared(in instanceView, w *observedInstance) {

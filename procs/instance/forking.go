@@ -5,6 +5,7 @@ import (
 	"superd/pidfd"
 	"superd/procs/fsm"
 	"superd/procs/instance/launch"
+	"superd/procs/snapshot"
 )
 
 // A launchState is what is known of the main process of a forking program. Until it is known, the
@@ -17,6 +18,26 @@ const (
 	launchFailed
 	launched
 )
+
+func (l launchState) snapshot() snapshot.Launch {
+	switch l {
+	case commandEnded, launchFailed:
+		return snapshot.LaunchSearched
+	case launched:
+		return snapshot.LaunchFound
+	}
+	return ""
+}
+
+func restoreLaunch(v snapshot.Launch) launchState {
+	switch v {
+	case snapshot.LaunchSearched:
+		return commandEnded
+	case snapshot.LaunchFound:
+		return launched
+	}
+	return commandRuns
+}
 
 // launching reports whether the main process of a forking program is not known yet.
 func launching(r *run) bool {
@@ -40,7 +61,9 @@ func (m *mainProcess) searchesMain(exit pidfd.Exit) bool {
 	if m.watch != nil {
 		m.watch.Stop() // the pidfd stays readable
 	}
+	r.readiness.extend(r.in.Env.Loop.Now() + launch.Pause) // the end may be known late
 	r.readiness.awaitMain()
+	r.in.Save()
 	r.in.Env.Owner.Changed()
 	return true
 }
@@ -48,7 +71,7 @@ func (m *mainProcess) searchesMain(exit pidfd.Exit) bool {
 // endSearch ends the search for the main process, if there is one. The end of the command becomes
 // that of the run.
 func (m *mainProcess) endSearch() {
-	if m.launch != commandEnded {
+	if m.launch != commandEnded || m.process == nil {
 		return
 	}
 	m.launch = launchFailed

@@ -175,13 +175,12 @@ type Run struct {
 	// When leftover processes get SIGKILL
 	TeardownDeadline time.Duration `json:"teardown_deadline,omitempty"`
 	// It is on record that processes which outlived the stop time-out are not killed
-	SparedRecorded bool  `json:"spared_recorded,omitempty"`
-	Hook           *Hook `json:"hook,omitempty"` // current hook
-	PreStarted     bool  `json:"pre_started,omitempty"`
-	PostStopped    bool  `json:"post_stopped,omitempty"`
-	// The main process of a forking program is known
-	Launched bool    `json:"launched,omitempty"`
-	Beside   *Beside `json:"beside,omitempty"`
+	SparedRecorded bool    `json:"spared_recorded,omitempty"`
+	Hook           *Hook   `json:"hook,omitempty"` // current hook
+	PreStarted     bool    `json:"pre_started,omitempty"`
+	PostStopped    bool    `json:"post_stopped,omitempty"`
+	Launch         Launch  `json:"launch,omitempty"` // of a forking program
+	Beside         *Beside `json:"beside,omitempty"`
 }
 
 // A Beside is the snapshot of what runs beside the main process of a run.
@@ -200,6 +199,15 @@ type Reload struct {
 	Due       time.Duration `json:"due,omitempty"`       // of that
 	Again     bool          `json:"again,omitempty"`     // another reload was requested meanwhile
 }
+
+// A Launch is what is known of the main process of a forking program.
+type Launch string
+
+// What is known of the main process; empty while the command runs.
+const (
+	LaunchSearched Launch = "searched" // the command has ended; the process that is stored is its own
+	LaunchFound    Launch = "found"
+)
 
 // A ReloadStage is what a reload does.
 type ReloadStage string
