@@ -114,7 +114,7 @@ func (s *Settings) ApplyPreset(isSet func(key string) bool) {
 	if !isSet("private_devices") {
 		s.PrivateDevices = true
 	}
-	if !isSet("syscalls.allow") && !isSet("syscalls.deny") {
+	if !isSet("syscalls.allow") {
 		s.Syscalls.Allow = strict.allow
 	}
 }
