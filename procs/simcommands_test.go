@@ -116,7 +116,7 @@ func (h *history) checkReloaded(in, run string, at time.Duration) {
 
 // checkPostStart checks that a program that became ready after the last reload of superd has had
 // all its post_start hooks.
-func (h *history) checkPostStart(in instanceView, r instance.RunView, p *hosttest.Process) {
+func (h *history) checkPostStart(in instanceView, r instance.RunView) {
 	began := h.kernel.Definition(r.ID())
 	if began == nil || len(began.PostStart) == 0 || h.reloadedAt >= h.kernel.RequestedAt(r.ID()) {
 		return

@@ -78,7 +78,7 @@ func (h *history) checkReady(in instanceView, model *model) {
 			h.fail("%s is running, and its process was never ready", in.name())
 		}
 		if h.drawsCommands {
-			h.checkPostStart(in, r, p)
+			h.checkPostStart(in, r)
 		}
 	case fsm.Starting:
 		most := time.Duration(1+len(r.Program().PostStart))*r.Program().StartTimeout + maxDelayOf(h.kernel.SocketOf(p.Run))

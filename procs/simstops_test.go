@@ -39,8 +39,9 @@ func (h *history) prevents(in instanceView, model *model, ran *hosttest.Process)
 	// Also where the process had ended by itself before superd noticed that
 	case fsm.ReasonStartTimeout, fsm.ReasonUnhealthy, fsm.ReasonWatchdogTimeout, fsm.ReasonExitTimeout, fsm.ReasonHookFailed:
 		return false
+	default:
+		return ran != nil && e.Known && !model.endedBySuperd && hasStatus(in.program(), ran)
 	}
-	return ran != nil && e.Known && !model.endedBySuperd && hasStatus(in.program(), ran)
 }
 
 func hasStatus(p *config.Program, ran *hosttest.Process) bool {

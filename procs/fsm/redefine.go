@@ -139,8 +139,9 @@ func (m *Machine) exitPrevented(exit Exit, p *config.Program) bool {
 	switch m.exitReason.Kind {
 	case ReasonExited, ReasonKilledBySignal, ReasonOutOfMemory, ReasonExitedBeforeReady, ReasonWentToBackground:
 		return !m.notStarted && exit.isOne(p.NoRestartExitCodes)
+	default:
+		return false
 	}
-	return false
 }
 
 // decideAgain makes the restart decision again during the teardown. success reports whether the

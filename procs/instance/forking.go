@@ -25,8 +25,9 @@ func (l launchState) snapshot() snapshot.Launch {
 		return snapshot.LaunchSearched
 	case launched:
 		return snapshot.LaunchFound
+	default:
+		return ""
 	}
-	return ""
 }
 
 func restoreLaunch(v snapshot.Launch) launchState {

@@ -205,7 +205,8 @@ type Launch string
 
 // What is known of the main process; empty while the command runs.
 const (
-	LaunchSearched Launch = "searched" // the command has ended; the process that is stored is its own
+	// The command has ended; the process in the record is that of the command
+	LaunchSearched Launch = "searched"
 	LaunchFound    Launch = "found"
 )
 
