@@ -163,6 +163,19 @@ func (p *Program) Resolve(base, run Variables, identity, envFile map[string]stri
 	return argv, env, dir, nil
 }
 
+// Expand returns the value of a key of ready or health, expanded. base and run are those of
+// [Program.Resolve]. It does not know the variables of env files and of the program's user, which
+// superd reads only to start a process.
+func (p *Program) Expand(key, template string, base, run Variables) (string, error) {
+	if strings.IndexByte(template, '$') < 0 {
+		return template, nil
+	}
+	if !p.InheritEnvironment {
+		base = nil
+	}
+	return (&variables{own: p.Environment, above: run, base: base}).expand(key, template)
+}
+
 // above returns the variables that override inherited ones and are overridden by the program's own.
 // The arguments are those of [Program.Resolve].
 func above(run Variables, identity, envFile map[string]string) Variables {

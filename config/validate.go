@@ -388,6 +388,10 @@ func (l *loader) checkVariables() {
 				slices.Contains(runVariables, name) || d.setsDirectory(name)
 		}
 		d.checkReferences(below)
+		d.checkAddresses(func(name string) bool {
+			_, inherited := surroundings.Get(name)
+			return inherited && d.InheritEnvironment || slices.Contains(runVariables, name)
+		})
 		if complete {
 			d.checkWords(below)
 		}
@@ -422,6 +426,22 @@ func (d *builder) checkReferences(below func(name string) bool) {
 	cycles, _ := findCycles(names, refersTo)
 	for _, cycle := range cycles {
 		d.variable(cycle[0]).Fail("refers to itself: %s", showCycle(cycle))
+	}
+}
+
+// checkAddresses warns of variables in addresses of ready and health that superd does not know.
+// below reports whether one is set outside the program's own environment.
+func (d *builder) checkAddresses(below func(name string) bool) {
+	for key, template := range map[string]string{
+		"ready.tcp": d.ready.TCP, "ready.http": d.ready.HTTP,
+		"health.tcp": d.health.TCP, "health.http": d.health.HTTP,
+	} {
+		_, needed := document.References(template)
+		for _, name := range needed {
+			if _, own := d.Environment[name]; !own && !below(name) {
+				d.mistakeAt(key).Warn("superd does not know ${%s}, for which an env file does not suffice: set it in environment", name)
+			}
+		}
 	}
 }
 

@@ -351,3 +351,31 @@ func TestNotificationsOfEndedProcesses(t *testing.T) {
 		}
 	})
 }
+
+// TestAddressesWithVariables: addresses of readiness and health checks have the variables of the
+// run, but not those of an env file.
+func TestAddressesWithVariables(t *testing.T) {
+	t.Parallel()
+	port := listenAt(t, "127.0.0.1:0").Addr().(*net.TCPAddr).Port
+	s := harness.NewSite(t, fmt.Sprintf(`
+		[program.web]
+		command = "sleep infinity"
+		replicas = 1
+		environment.PORT = "${%d+SUPERD_REPLICA}"
+		ready.tcp = "127.0.0.1:${PORT}"
+		health = { tcp = "127.0.0.1:${PORT}", interval = "50ms" }
+		[program.filed]
+		command = "sleep infinity"
+		env_file = "DIR/env"
+		ready.tcp = "127.0.0.1:${WEB_PORT}"
+		start_timeout = "200ms"
+		restart = "never"
+		`, port-1))
+	s.Write("env", fmt.Sprintf("WEB_PORT=%d\n", port))
+	s.Start()
+	s.WaitStatus("web", "healthy", func(st harness.Status) bool { return st.Healthy != nil && *st.Healthy })
+	st := s.WaitState("filed", "failed")
+	if want := "expand ready.tcp: ${WEB_PORT} is not set"; !strings.Contains(st.Reason, want) {
+		t.Errorf("reason %q, want %q in it", st.Reason, want)
+	}
+}

@@ -31,9 +31,13 @@ func CheckHostPort(s string) error {
 	return nil
 }
 
-// HostPort reads HOST:PORT, where HOST may be empty.
+// HostPort reads HOST:PORT, where HOST may be empty, as a template.
 var HostPort = Text("host:port", "a string", func(s string) (string, error) {
-	_, port, err := net.SplitHostPort(s)
+	example, err := exampleOf(s)
+	if err != nil {
+		return "", err
+	}
+	_, port, err := net.SplitHostPort(example)
 	if n, portErr := strconv.Atoi(port); err != nil || portErr != nil || n < 1 || n > 65535 {
 		return "",
 			fmt.Errorf(`must be host:port, got %s: write "127.0.0.1:5432"`, document.Quote(s))
@@ -41,9 +45,19 @@ var HostPort = Text("host:port", "a string", func(s string) (string, error) {
 	return s, nil
 }, QuoteSet)
 
-// URL reads a URL of http or https.
+// exampleOf returns what a template expands to if each variable is 1.
+func exampleOf(template string) (string, error) {
+	text, _, err := document.Expand(template, func(string) (string, bool) { return "1", true })
+	return text, err
+}
+
+// URL reads a URL of http or https, as a template.
 var URL = Text("URL", "a string", func(s string) (string, error) {
-	u, err := url.Parse(s)
+	example, err := exampleOf(s)
+	if err != nil {
+		return "", err
+	}
+	u, err := url.Parse(example)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
 		return "", fmt.Errorf(`must be a URL of http or https, got %s: write "http://127.0.0.1:8080/healthz"`,
 			document.Quote(s))

@@ -17,7 +17,7 @@ func (r *run) startMonitoring() {
 	env := r.in.Env
 	r.monitor = health.Start(health.Options{
 		Instance: r.in.Name, Run: (*port)(r), Scope: r.main.scope.Child(),
-		Host: env.Host, Prober: env.Prober, Log: env.Log,
+		Prober: env.Prober, Log: env.Log,
 	}, before, r.savedHealth)
 	if r.program.Health != nil {
 		r.savedHealth = nil

@@ -57,6 +57,29 @@ func (p *port) Delays(at time.Duration) bool { return p.beside.Delay(at) }
 
 func (p *port) StopsItself() bool { return p.ownStopTimer != nil }
 
+func (p *port) TCPChecker(key, template string) (address string, c probe.Checker) {
+	address, err := p.expand(key, template)
+	if err != nil {
+		return template, probe.Failing(&p.in.Scope, err)
+	}
+	return address, p.in.Env.Host.CheckTCP(address)
+}
+
+func (p *port) HTTPChecker(key, template string) (address string, c probe.Checker) {
+	address, err := p.expand(key, template)
+	if err == nil {
+		c, err = p.in.Env.Host.CheckHTTP(address)
+	}
+	if err != nil {
+		return template, probe.Failing(&p.in.Scope, err)
+	}
+	return address, c
+}
+
+func (p *port) expand(key, template string) (string, error) {
+	return p.program.Expand(key, template, p.in.Env.Environment, runVariables((*run)(p)))
+}
+
 func (p *port) Checker(command []string) probe.Checker { return &execChecker{(*run)(p), command} }
 
 func (p *port) Group() int                      { return int(p.main.group) }

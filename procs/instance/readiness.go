@@ -23,6 +23,7 @@ type readiness struct {
 	deadline    time.Duration // end of the start time-out
 	due         *loop.Timer   // StartTimeout
 	condition   string        // what is awaited: "tcp 127.0.0.1:5432"
+	address     string        // that a TCP check connects to; empty without one
 	lastResult  string        // result of the last check: "connection refused"; empty before
 	probe       *probe.Probe  // nil without checks
 	checkQueued bool          // the last check waited in the queue and did not begin
@@ -68,23 +69,21 @@ func (r *run) awaitReady(deadline time.Duration) {
 		w.condition = fmt.Sprintf("a line that matches %q", p.Line)
 		w.awaitLine(p.Line)
 	case p.TCP != "":
-		w.condition = "tcp " + p.TCP
-		w.check(in.Env.Host.CheckTCP(p.TCP), nil)
+		address, c := (*port)(r).TCPChecker("ready.tcp", p.TCP)
+		w.condition, w.address = "tcp "+address, address
+		w.check(c)
 	case p.HTTP != "":
-		w.condition = "http " + p.HTTP
-		w.check(in.Env.Host.CheckHTTP(p.HTTP))
+		address, c := (*port)(r).HTTPChecker("ready.http", p.HTTP)
+		w.condition = "http " + address
+		w.check(c)
 	default:
 		w.condition = "exec " + strings.Join(p.Exec, " ")
-		w.check(&execChecker{r, p.Exec}, nil)
+		w.check(&execChecker{r, p.Exec})
 	}
 }
 
 // check repeats a check until it passes.
-func (w *readiness) check(c probe.Checker, err error) {
-	if err != nil {
-		w.setLastResult(err.Error())
-		return
-	}
+func (w *readiness) check(c probe.Checker) {
 	p := w.run.program.Ready
 	o := probe.Options{Interval: p.Interval, Timeout: p.Timeout, Eager: true, Light: p.Exec == nil}
 	w.probe = w.in.Env.Prober.Start(w.scope, c, o, func(result probe.Result) {
@@ -93,7 +92,7 @@ func (w *readiness) check(c probe.Checker, err error) {
 			w.becameReady()
 			return
 		}
-		if result.Address != "" && result.Address == p.TCP { // stage already has the address
+		if result.Address != "" && result.Address == w.address { // stage already has the address
 			w.setLastResult(result.Cause)
 			return
 		}

@@ -28,6 +28,20 @@ type Checker interface {
 	Check(done func(error)) (stop func() (begun bool))
 }
 
+// Failing returns a checker whose checks fail with err, in scope.
+func Failing(scope *loop.Scope, err error) Checker { return &failing{scope, err} }
+
+type failing struct {
+	scope *loop.Scope
+	err   error
+}
+
+// Check implements [Checker].
+func (f *failing) Check(done func(error)) (stop func() (begun bool)) {
+	f.scope.Post(func() { done(f.err) })
+	return func() bool { return true }
+}
+
 // An Uncounted is the reason why a check has no result: superd itself lacks a resource.
 type Uncounted struct{ Err error }
 

@@ -24,7 +24,6 @@ type Options struct {
 	Instance string
 	Run      Run
 	Scope    *loop.Scope // ends with the monitor
-	Host     host.Host
 	Prober   *probe.Prober
 	Log      *slog.Logger
 }
@@ -46,6 +45,10 @@ type Run interface {
 	Delays(at time.Duration) bool
 	// StopsItself reports whether the program has announced its own stop.
 	StopsItself() bool
+	// TCPChecker and HTTPChecker return a check of the address that is the value of a key, and that
+	// address.
+	TCPChecker(key, template string) (address string, c probe.Checker)
+	HTTPChecker(key, template string) (address string, c probe.Checker)
 	// Checker returns a check by a command.
 	Checker(command []string) probe.Checker
 	// WhenNotifyDrained calls f when all notifications sent by now are read.
@@ -88,19 +91,16 @@ func (m *Monitor) End() { m.Scope.Close() }
 func (m *Monitor) startChecks(h *config.Health, before *Monitor, saved *snapshot.Health) {
 	m.health = probe.Health{Failures: h.Failures}
 	var c probe.Checker
-	var err error
+	var address string
 	switch {
 	case h.TCP != "":
-		m.what, c = "tcp "+h.TCP, m.Host.CheckTCP(h.TCP)
+		address, c = m.Run.TCPChecker("health.tcp", h.TCP)
+		m.what = "tcp " + address
 	case h.HTTP != "":
-		m.what = "http " + h.HTTP
-		c, err = m.Host.CheckHTTP(h.HTTP)
+		address, c = m.Run.HTTPChecker("health.http", h.HTTP)
+		m.what = "http " + address
 	default:
 		m.what, c = "exec "+strings.Join(h.Exec, " "), m.Run.Checker(h.Exec)
-	}
-	if err != nil { // config has validated it
-		m.Log.Error("health not checked", "instance", m.Instance, "error", err)
-		return
 	}
 	switch {
 	case before != nil && before.what == m.what:
