@@ -42,6 +42,7 @@ func builtin() *builder {
 	d.ready = Ready{Interval: time.Second, Timeout: 2 * time.Second}
 	d.health = Health{Interval: 10 * time.Second, Timeout: 2 * time.Second, Failures: 3, Action: HealthRestart}
 	d.sandbox = sandbox.Settings{Preset: sandbox.PresetNone}
+	d.rolling = defaultRolling
 	return d
 }
 
@@ -58,6 +59,7 @@ type builder struct {
 	ready   Ready
 	health  Health
 	sandbox sandbox.Settings // without its preset filled in
+	rolling Rolling
 	superd  Superd
 	include []string
 

@@ -426,7 +426,7 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) **int64 { return &d.Limits.Tasks },
 			"Processes and threads (cgroup v2 controller `pids`). Above it a fork of the "+
 				"program fails."),
-	}, sandboxKeys())
+	}, sandboxKeys(), rollingKeys())
 })
 
 // findKey returns the key of a table, nil if there is none.

@@ -105,6 +105,7 @@ func (d *builder) check() {
 		d.Health = &health
 	}
 	d.checkSandbox()
+	d.checkRolling()
 }
 
 // checkKill checks what follows the stop time-out.
