@@ -2,10 +2,11 @@
 // values.
 //
 // [Load] reports all mistakes of all files at once, each with file, line, column, key, cause and
-// remedy. A mistake in a program's table makes only that program invalid; any other makes the whole
-// configuration unusable. What Load returns never changes, so any goroutine may read it. The
-// package does not know running processes. It reads the configuration, the env files named there
-// and this process's environment, and writes nothing.
+// remedy. A mistake in a program's table makes only that program invalid, one in a socket's table
+// also the programs that use it. Any other makes the whole configuration unusable. What Load
+// returns never changes, so any goroutine may read it. The package does not know running processes.
+// It reads the configuration, the env files named there and this process's environment, and writes
+// nothing.
 //
 // [keys] is the one table of all keys: decoding, defaults, suggestions and docs/reference.md are
 // derived from it.
@@ -29,7 +30,8 @@ type Config struct {
 	Files    []string   // Path, then the included files in the order they were read
 	Superd   Superd     //
 	Programs []*Program // sorted by name; programs with an unusable name are only in Errors
-	Errors   Errors     // mistakes in the programs' tables, sorted by position
+	Sockets  []*Socket  // likewise
+	Errors   Errors     // mistakes in the tables of programs and sockets, sorted by position
 	Warnings Errors     // legal, but probably not intended; sorted by position
 
 	sources *document.Archive // sources that c was made from
@@ -110,6 +112,8 @@ type Settings struct {
 	KillMode     KillMode
 	KillSignal   syscall.Signal // sent after the stop time-out; 0: SIGKILL
 	NoFinalKill  bool           // nothing is sent after the stop time-out
+
+	Sockets *ProgramSockets `json:",omitempty"` // nil: none
 
 	Rolling      *Rolling      `json:",omitempty"` // nil: a reload restarts all instances at once
 	DrainTimeout time.Duration `json:",omitzero"`  // of a rolling restart; 0: StopTimeout
@@ -369,6 +373,15 @@ func (c *Config) Program(name string) *Program {
 		return nil
 	}
 	return c.Programs[i]
+}
+
+// Socket returns the socket with that name, nil if there is none.
+func (c *Config) Socket(name string) *Socket {
+	i, ok := slices.BinarySearchFunc(c.Sockets, name, func(s *Socket, name string) int { return strings.Compare(s.Name, name) })
+	if !ok {
+		return nil
+	}
+	return c.Sockets[i]
 }
 
 // Instances returns the names of the program's instances: see [InstanceNames].

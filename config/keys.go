@@ -13,7 +13,7 @@ import (
 
 // A key describes one key of the configuration.
 type key struct {
-	table string // "superd", "program" (also [defaults]), or "" for the top of the file
+	table string // "superd", "socket", "program" (also [defaults]), or "" for the top of the file
 	name  string // dotted below its table: "backoff.initial"
 	codec string // how it is written, for the reference
 	doc   string // meaning, as Markdown
@@ -56,7 +56,7 @@ var keys = sync.OnceValue(func() []key {
 		bind("", "include", codec.List("array of strings", codec.Word),
 			func(d *builder) *[]string { return &d.include },
 			"More files to read, relative to this one; `*`, `?` and `[…]` match as in a shell. "+
-				"They may hold `[program.NAME]` tables only."),
+				"They may hold `[program.NAME]` and `[socket.NAME]` tables only."),
 
 		reading("see above", bind("superd", "runtime_dir", codec.FilePath,
 			func(d *builder) *string { return &d.superd.RuntimeDir },
@@ -159,8 +159,7 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) *Missed { return &d.ScheduleMissed },
 			"Whether one run replaces those that were missed while the machine slept or superd "+
 				"did not run, or none."),
-		bind("program", "autostart", codec.Boolean, func(d *builder) *bool { return &d.Autostart },
-			"Whether it starts with superd."),
+		autostartKey(),
 		bind("program", "essential", codec.Boolean, func(d *builder) *bool { return &d.Essential },
 			"superd shuts down when it ends for good, with its exit status."),
 		bind("program", "requires", codec.List("array of strings", programRef),
@@ -426,7 +425,7 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) **int64 { return &d.Limits.Tasks },
 			"Processes and threads (cgroup v2 controller `pids`). Above it a fork of the "+
 				"program fails."),
-	}, sandboxKeys(), rollingKeys())
+	}, sandboxKeys(), programSocketKeys(), rollingKeys(), socketKeys())
 })
 
 // findKey returns the key of a table, nil if there is none.

@@ -20,6 +20,16 @@ func (l *loader) checkMachine() {
 	if l.machine == nil {
 		return
 	}
+	for _, d := range l.sockets {
+		if d.socket.User != "" {
+			_, err := l.machine.accounts.User(d.socket.User)
+			warnAccount(d.mistakeAt("user"), err)
+		}
+		if d.socket.Group != "" {
+			_, err := l.machine.accounts.Group(d.socket.Group)
+			warnAccount(d.mistakeAt("group"), err)
+		}
+	}
 	for _, d := range l.programs {
 		if d.User != "" {
 			_, err := l.machine.accounts.User(d.User)

@@ -380,7 +380,7 @@ func (l *loader) checkVariables() {
 			_, inFile := envFile[name]
 			return inherited && d.InheritEnvironment || inFile ||
 				d.User != "" && slices.Contains(identityVariables, name) ||
-				slices.Contains(runVariables, name) || d.setsDirectory(name)
+				slices.Contains(runVariables, name) || d.setsDirectory(name) || d.setsSocket(name)
 		}
 		d.checkReferences(below)
 		if complete {
@@ -396,7 +396,14 @@ func (d *builder) checkReferences(below func(name string) bool) {
 	warn := func(v codec.Value, template string, isSet func(string) bool) {
 		_, needed := document.References(template)
 		slices.Sort(needed)
-		if unset := slices.DeleteFunc(slices.Compact(needed), isSet); len(unset) > 0 {
+		unset := slices.DeleteFunc(slices.Compact(needed), isSet)
+		for _, name := range unset {
+			if err := d.checkReference(name); err != nil {
+				v.Fail("%w", err)
+				return
+			}
+		}
+		if len(unset) > 0 {
 			v.Warn("%s", unsetMessage(unset))
 		}
 	}

@@ -67,9 +67,10 @@ var allowed = map[string]string{
 	"procs/snapshot/snapshottest": "config",
 	"keeper":                      "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
 	"keeper/fdstore":              "",
-	"config": `config/codec config/document internal/passwd internal/privilege internal/rlimit
-		internal/signame internal/words sandbox`,
+	"config": `config/codec config/document config/listen internal/passwd internal/privilege
+		internal/rlimit internal/signame internal/words sandbox`,
 	"config/codec":    "config/document internal/signame internal/words",
+	"config/listen":   "config/document internal/words",
 	"config/document": "internal/safepath",
 	"logs": `internal/failpoint internal/mounts internal/syscalls internal/words logs/follow
 		logs/frame logs/fslimit logs/pipe logs/read logs/segment logs/sink loop`,
