@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"superd/config/codec"
 	"superd/sandbox"
 )
 
@@ -165,7 +166,7 @@ func fullProgram() *Program {
 	for k := range p.Directories {
 		p.Directories[k].Mode = new(uint32)
 	}
-	p.Attributes = Attributes{Nice: new(int), IONice: &IONice{}, Scheduling: &Scheduling{Policy: PolicyFIFO}, OOMScoreAdj: new(int)}
+	p.Attributes = Attributes{Nice: new(int), IONice: &codec.IONice{}, Scheduling: &codec.Scheduling{Policy: codec.PolicyFIFO}, OOMScoreAdj: new(int)}
 	p.Limits = Limits{Memory: new(int64), MemoryHigh: new(int64), Swap: new(int64), CPUWeight: new(int64), CPU: new(float64), Tasks: new(int64)}
 	p.Rolling, p.Sockets = &Rolling{}, &ProgramSockets{}
 	p.Sandbox = &sandbox.Settings{NoNewPrivileges: new(bool)}

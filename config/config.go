@@ -20,7 +20,9 @@ import (
 	"syscall"
 	"time"
 
+	"superd/config/codec"
 	"superd/config/document"
+	"superd/config/environ"
 	"superd/sandbox"
 )
 
@@ -352,13 +354,19 @@ const (
 type Limits struct {
 	Rlimits Rlimits `json:",omitempty"`
 
-	Memory     *int64    // bytes
-	MemoryHigh *int64    `json:",omitempty"` // bytes
-	Swap       *int64    `json:",omitempty"` // bytes
-	CPU        *float64  // CPUs, 0.5 being half of one
-	CPUWeight  *int64    `json:",omitempty"` // 1 to 10000
-	Tasks      *int64    // processes and threads
-	IO         []IOLimit `json:",omitempty"` // by path
+	Memory     *int64          // bytes
+	MemoryHigh *int64          `json:",omitempty"` // bytes
+	Swap       *int64          `json:",omitempty"` // bytes
+	CPU        *float64        // CPUs, 0.5 being half of one
+	CPUWeight  *int64          `json:",omitempty"` // 1 to 10000
+	Tasks      *int64          // processes and threads
+	IO         []codec.IOLimit `json:",omitempty"` // by path
+}
+
+// Resolve returns what to execute: see [environ.Template.Resolve].
+func (p *Program) Resolve(base, run environ.Variables, identity, envFile map[string]string) (argv, env []string, dir string, err error) {
+	t := environ.Template{Command: p.Command, Directory: p.Directory, Own: p.Environment, Inherit: p.InheritEnvironment}
+	return t.Resolve(base, run, identity, envFile)
 }
 
 // Scheduled reports whether the program has a schedule and is valid.

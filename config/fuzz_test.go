@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"superd/config/environ"
 )
 
 // seedConfigs adds the files of all golden cases to the corpus.
@@ -70,7 +72,7 @@ func FuzzLoad(f *testing.F) {
 				p.StartTimeout <= 0 || p.StopTimeout < 0 || p.StopSignal <= 0 || p.Replicas < 1) {
 				t.Fatalf("a valid program has values out of bounds: %+v", p)
 			}
-			argv, _, dir, err := p.Resolve(Inherited([]string{"HOME=/root"}), nil, nil, nil)
+			argv, _, dir, err := p.Resolve(environ.Inherited([]string{"HOME=/root"}), nil, nil, nil)
 			if err == nil && len(p.Invalid) == 0 && (len(argv) == 0 || !filepath.IsAbs(dir)) {
 				t.Fatalf("resolve(%+v) = %q in %q", p, argv, dir)
 			}

@@ -112,15 +112,15 @@ var keys = sync.OnceValue(func() []key {
 		reading("superd's own", bind("program", "nice", codec.Optional(codec.Integer(-20, 19)),
 			func(d *builder) **int { return &d.Attributes.Nice },
 			"The nice value: below 0 it gets more CPU time, above less.")),
-		reading("superd's own", bind("program", "ionice", codec.Optional(ioNice),
-			func(d *builder) **IONice { return &d.Attributes.IONice },
+		reading("superd's own", bind("program", "ionice", codec.Optional(codec.IONiceValue),
+			func(d *builder) **codec.IONice { return &d.Attributes.IONice },
 			"The class of I/O scheduling, and the level in it: 0 is served first, 7 last, and 4 "+
 				"is usual.")),
-		reading("superd's own", bind("program", "cpu_affinity", cpuList,
+		reading("superd's own", bind("program", "cpu_affinity", codec.CPUList,
 			func(d *builder) *[]int { return &d.Attributes.CPUAffinity },
 			"The CPUs that it may use.")),
-		reading("superd's own", bind("program", "scheduling", codec.Optional(scheduling),
-			func(d *builder) **Scheduling { return &d.Attributes.Scheduling },
+		reading("superd's own", bind("program", "scheduling", codec.Optional(codec.SchedulingValue),
+			func(d *builder) **codec.Scheduling { return &d.Attributes.Scheduling },
 			"The policy of CPU scheduling; those with a priority from 1 to 99 are real-time.")),
 		reading("superd's own, if that is not below 0, else `0`", bind("program",
 			"oom_score_adj", codec.Optional(codec.Integer(-1000, 1000)),
@@ -148,7 +148,7 @@ var keys = sync.OnceValue(func() []key {
 		bind("program", "type", codec.Choice(TypeService, TypeOneshot),
 			func(d *builder) *Type { return &d.Type },
 			"A service keeps running; a one-shot ends."),
-		bind("program", "schedule", scheduleLine, func(d *builder) *string { return &d.Schedule },
+		bind("program", "schedule", codec.ScheduleLine, func(d *builder) *string { return &d.Schedule },
 			"When a one-shot runs: `@every 5m`, `@daily` or a cron line. See "+
 				"[Schedules](#schedules)."),
 		bind("program", "schedule_jitter", codec.Duration(true),
@@ -416,8 +416,8 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) **int64 { return &d.Limits.CPUWeight },
 			"Share of CPU time where others want it, too (controller `cpu`). A program without "+
 				"the key has 100."),
-		bind("program", "limits.io", ioLimits,
-			func(d *builder) *[]IOLimit { return &d.Limits.IO },
+		bind("program", "limits.io", codec.IOLimits,
+			func(d *builder) *[]codec.IOLimit { return &d.Limits.IO },
 			"What all its processes together read and write on a block device in a second "+
 				"(controller `io`): `{ \"/dev/sda\" = { read = \"10MB\", write = \"5MB\", "+
 				"read_ops = 100, write_ops = 50 } }`. A file stands for the device that it is on."),

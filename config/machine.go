@@ -10,6 +10,7 @@ import (
 
 	"superd/config/codec"
 	"superd/config/document"
+	"superd/config/environ"
 	"superd/internal/passwd"
 	"superd/internal/words"
 )
@@ -122,7 +123,7 @@ func SplitRemedy(command []string, otherwise string) string {
 func (l *loader) checkSearch(d *builder, name string) {
 	search, own := d.Environment["PATH"]
 	if !own && d.InheritEnvironment {
-		search, _ = Inherited(l.environ).Get("PATH")
+		search, _ = environ.Inherited(l.environ).Get("PATH")
 	}
 	if search == "" || strings.Contains(search, "$") || len(d.EnvFiles) > 0 {
 		return // not known before the start

@@ -8,6 +8,7 @@ import (
 
 	"superd/config/codec"
 	"superd/config/document"
+	"superd/config/environ"
 	"superd/config/listen"
 )
 
@@ -184,10 +185,10 @@ func (l *loader) socket(table codec.Value) {
 
 // resolve parses the addresses of a socket.
 func (l *loader) resolve(d *builder) {
-	environ := Inherited(l.environ)
+	surroundings := environ.Inherited(l.environ)
 	for i, template := range d.socket.written {
 		at := d.address(i)
-		text, unset, err := document.Expand(template, environ.Get)
+		text, unset, err := document.Expand(template, surroundings.Get)
 		if len(unset) > 0 {
 			err = fmt.Errorf("${%s} is not set in superd's environment: set it there, or write ${%s:-default}", unset[0], unset[0])
 		}

@@ -12,6 +12,7 @@ import (
 
 	"superd/config/codec"
 	"superd/config/document"
+	"superd/config/environ"
 	"superd/internal/signame"
 	"superd/internal/words"
 )
@@ -369,7 +370,7 @@ func (l *loader) numberedLog(path string) *builder {
 // checkVariables warns of references to variables that are not set, as far as this is known before
 // a run.
 func (l *loader) checkVariables() {
-	surroundings := Inherited(l.environ)
+	surroundings := environ.Inherited(l.environ)
 	for _, d := range l.programs {
 		envFile, known, complete := d.checkEnvFiles(l.reader)
 		if !known {
@@ -379,8 +380,8 @@ func (l *loader) checkVariables() {
 			_, inherited := surroundings.Get(name)
 			_, inFile := envFile[name]
 			return inherited && d.InheritEnvironment || inFile ||
-				d.User != "" && slices.Contains(identityVariables, name) ||
-				slices.Contains(runVariables, name) || d.setsDirectory(name) || d.setsSocket(name)
+				d.User != "" && environ.IsOfIdentity(name) ||
+				environ.IsOfRun(name) || d.setsDirectory(name) || d.setsSocket(name)
 		}
 		d.checkReferences(below)
 		if complete {
@@ -404,7 +405,7 @@ func (d *builder) checkReferences(below func(name string) bool) {
 			}
 		}
 		if len(unset) > 0 {
-			v.Warn("%s", unsetMessage(unset))
+			v.Warn("%s", environ.UnsetMessage(unset))
 		}
 	}
 	for i, arg := range d.Command {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/config/environ"
 	"superd/logs"
 	"superd/loop"
 	"superd/pidfd"
@@ -29,7 +30,7 @@ type Env struct {
 	Random      *rand.ChaCha8
 	RNG         *rand.Rand // draws from Random
 	Prober      *probe.Prober
-	Environment config.Variables // environment that programs inherit
+	Environment environ.Variables // environment that programs inherit
 	Paths       Paths
 	NotifyKey   []byte                 // secret from which the names of notify sockets are derived
 	Rules       *fsm.Table             // nil: those of [fsm.Rules]

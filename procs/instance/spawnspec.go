@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"superd/config"
+	"superd/config/environ"
 	"superd/logs"
 	"superd/procs/host"
 )
@@ -48,8 +49,8 @@ func (r *run) spawnSpec(program *config.Program, record *startRecord) *host.Spaw
 }
 
 // runVariables returns the variables that superd sets for the run.
-func runVariables(r *run) config.Variables {
-	own := make(config.Variables, 0, 7)
+func runVariables(r *run) environ.Variables {
+	own := make(environ.Variables, 0, 7)
 	own.Set("SUPERD_INSTANCE", r.in.Name)
 	own.Set("SUPERD_INVOCATION_ID", r.invocationID)
 	own.Set("SUPERD_NAME", r.program.Name)
