@@ -106,7 +106,7 @@ type Settings struct {
 	StartLimit StartLimit
 
 	SuccessExitCodes   []int // each 0 to 255
-	NoRestartExitCodes []int // likewise
+	NoRestartExitCodes []ExitStatus
 
 	StartTimeout time.Duration // more than 0
 	StopTimeout  time.Duration // 0: SIGKILL follows the stop signal at once
@@ -127,7 +127,7 @@ type Settings struct {
 	ScheduleJitter time.Duration
 	ScheduleMissed Missed
 
-	// Of pre_start, post_start and post_stop; "" for that of the program
+	// Of all hooks and of the commands below; "" for that of the program
 	HooksUser string
 	PreStart  [][]string
 	PostStart [][]string

@@ -180,9 +180,8 @@ func (d *builder) complete() {
 	if d.Log.Sink == SinkStdout && !d.anySet("log.format") {
 		d.Log.Format = LogText
 	}
-	for _, codes := range []*[]int{&d.SuccessExitCodes, &d.NoRestartExitCodes} {
-		*codes = slices.Compact(slices.Sorted(slices.Values(*codes)))
-	}
+	d.SuccessExitCodes = sortedSet(d.SuccessExitCodes)
+	d.NoRestartExitCodes = sortedSet(d.NoRestartExitCodes)
 }
 
 // unknownKey reports a key that its table does not have, and suggests the most similar one. It

@@ -179,10 +179,10 @@ var keys = sync.OnceValue(func() []key {
 		bind("program", "success_exit_codes", codec.List("array of integers", codec.Integer(0, 255)),
 			func(d *builder) *[]int { return &d.SuccessExitCodes },
 			"Exit codes that count as success."),
-		bind("program", "no_restart_exit_codes", codec.List("array of integers", codec.Integer(0, 255)),
-			func(d *builder) *[]int { return &d.NoRestartExitCodes },
-			"Exit codes after which it is not restarted, whatever `restart` says. They do not "+
-				"count for a program that superd ends."),
+		bind("program", "no_restart_exit_codes", codec.List("array of exit codes and signals", exitStatus),
+			func(d *builder) *[]ExitStatus { return &d.NoRestartExitCodes },
+			"Exit codes, and signals such as `\"SIGTERM\"`, after which it is not restarted, whatever "+
+				"`restart` says. They do not count for a program that superd ends."),
 		bind("program", "backoff.initial", codec.Duration(false),
 			func(d *builder) *time.Duration { return &d.Backoff.Initial },
 			"Delay before the first restart."),
@@ -290,7 +290,8 @@ var keys = sync.OnceValue(func() []key {
 			"Commands to run after each run."),
 		reading("that of the program", bind("program", "hooks_user", codec.Word,
 			func(d *builder) *string { return &d.HooksUser },
-			"The Unix user that `pre_start`, `post_start` and `post_stop` run as, such as `\"root\"`.")),
+			"The Unix user that `pre_start`, `post_start`, `post_stop`, `stop_command`, "+
+				"`reload_command` and `check_command` run as, such as `\"root\"`.")),
 		bind("program", "stop_command", codec.Command,
 			func(d *builder) *[]string { return &d.StopCommand },
 			"A command that asks the running program to stop, before `stop_signal`. See "+

@@ -40,7 +40,6 @@ func newPlatform(o Options) *platform {
 			Prober:      probe.New(o.Loop, maxConcurrentChecks, random.Uint64()),
 			Environment: environ.Inherited(o.Environment),
 			Paths:       o.Paths,
-			NotifyKey:   o.NotifyKey,
 			Rules:       o.tests.rules,
 		},
 		startedAt: o.Loop.Now(),

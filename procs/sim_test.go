@@ -20,7 +20,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/host/hosttest"
-	"superd/procs/instance"
+	"superd/procs/instance/paths"
 )
 
 // maxSteps bounds the turns of a history; it is far more than any history needs.
@@ -221,7 +221,7 @@ func (h *history) options() Options {
 		Archive: h.archive, Seed: h.seed(),
 		Predecessor: Predecessor{StoredFDs: h.kernel.PassFDs()},
 		Identity:    Identity{BootID: "boot", Machine: "simulated"},
-		Paths:       instance.Paths{FIFODir: "fifo", NotifyDir: "notify", Directories: config.RootsOf(nil, 0)},
+		Paths:       paths.Paths{FIFODir: "fifo", NotifyDir: "notify", Directories: config.RootsOf(nil, 0)},
 		tests:       testSettings{rules: h.rules},
 	}
 	if h.kernel.Keeper {

@@ -35,17 +35,28 @@ var allowed = map[string]string{
 	"control": "config",
 	"doctor": `internal/execshim internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox
 		sandbox/shim`,
-	"procs": `config config/environ internal/signame internal/words logs loop loop/task pidfd procs/deps procs/eventlog
-		procs/fsm procs/handover procs/host procs/instance procs/probe procs/reaper
+	"procs": `config config/environ internal/signame internal/words logs loop loop/task pidfd
+		procs/deps procs/eventlog
+		procs/fsm procs/handover procs/host procs/instance procs/instance/beside
+		procs/instance/paths procs/probe procs/reaper procs/schedule procs/snapshot`,
+	"procs/instance": `config config/environ internal/signame internal/words logs logs/segment loop
+		pidfd procs/deps procs/eventlog
+		procs/execprobe procs/fsm procs/host procs/instance/beside procs/instance/health
+		procs/instance/output procs/instance/paths procs/instance/teardown procs/notify procs/probe
 		procs/schedule procs/snapshot`,
-	"procs/instance": `config config/environ internal/signame internal/words logs logs/frame logs/segment
-		logs/sink loop pidfd procs/deps procs/eventlog procs/execprobe procs/fsm procs/host procs/notify procs/probe
-		procs/schedule procs/snapshot`,
-	"procs/execprobe":     "loop pidfd procs/host procs/probe",
-	"procs/handover":      "loop procs/eventlog procs/host",
-	"procs/fsm":           "config internal/words",
-	"procs/host":          "config config/environ logs loop pidfd procs/notify procs/probe",
-	"procs/host/hosttest": "config loop pidfd procs/host procs/notify procs/probe",
+	"procs/instance/beside": `config internal/signame internal/words loop procs/eventlog procs/execprobe procs/fsm
+		procs/host procs/notify procs/snapshot`,
+	"procs/instance/health": `config internal/words loop procs/eventlog procs/fsm procs/host
+		procs/probe procs/snapshot`,
+	"procs/instance/output": `config logs logs/sink loop procs/host procs/instance/paths
+		procs/snapshot`,
+	"procs/instance/teardown": "config internal/signame loop pidfd procs/host",
+	"procs/instance/paths":    "config logs logs/frame logs/segment logs/sink",
+	"procs/execprobe":         "loop pidfd procs/host procs/probe",
+	"procs/handover":          "loop procs/eventlog procs/host",
+	"procs/fsm":               "config internal/words",
+	"procs/host":              "config config/environ logs loop pidfd procs/notify procs/probe",
+	"procs/host/hosttest":     "config loop pidfd procs/host procs/notify procs/probe",
 	"procs/linux": `config config/codec config/document internal/execshim internal/failpoint
 		internal/mounts internal/passwd internal/privilege internal/procfs internal/safepath internal/syscalls
 		internal/workers logs/pipe loop pidfd procs/host procs/linux/cgroup procs/linux/proctree procs/notify
