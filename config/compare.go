@@ -151,7 +151,7 @@ var effects = sync.OnceValue(func() map[string]effect {
 		"health.tcp": atOnce, "health.http": atOnce, "health.exec": atOnce, "health.interval": atOnce, "health.timeout": atOnce, "health.failures": atOnce, "health.action": atOnce,
 		"pre_start": atOnce, "post_stop": atOnce,
 		"post_start": atOnce, "hooks_user": atOnce, "stop_command": atOnce,
-		"reload_signal": atOnce, "reload_command": atOnce, "check_command": atOnce,
+		"reload_signal": atOnce, "reload_notify": atOnce, "reload_command": atOnce, "check_command": atOnce,
 		"log.max_size": atOnce, "log.keep": atOnce, "log.max_age": atOnce, "log.max_total": atOnce, "log.compress": atOnce,
 		"log.overflow": atOnce, "log.min_free": atOnce,
 		"sockets": withNextRun, "socket_pass": withNextRun, "accept": withNextRun, "idle_timeout": atOnce, "max_connections": atOnce,

@@ -138,6 +138,7 @@ type Settings struct {
 	CheckCommand  []string
 	ReloadCommand []string
 	ReloadSignal  syscall.Signal // 0: none
+	ReloadNotify  bool           // reports the reload that ReloadSignal causes
 
 	Log     Log
 	Limits  Limits

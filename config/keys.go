@@ -300,6 +300,10 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) *syscall.Signal { return &d.ReloadSignal },
 			"The signal by which `superd ctl reload NAME` makes the program read its "+
 				"configuration again. See [Reload and stop](#reload-and-stop)."),
+		bind("program", "reload_notify", codec.Boolean,
+			func(d *builder) *bool { return &d.ReloadNotify },
+			"Whether the program answers `reload_signal` by `RELOADING=1` and `READY=1`, as with "+
+				"systemd's `Type=notify-reload`. It needs `ready.notify`."),
 		bind("program", "reload_command", codec.Command,
 			func(d *builder) *[]string { return &d.ReloadCommand },
 			"The command that does so, instead of a signal."),

@@ -135,6 +135,11 @@ func (d *builder) checkReload() {
 	case d.ReloadSignal != 0 && len(d.ReloadCommand) > 0: // both in [defaults]
 		d.mistakeAt("reload_command").FailKey("only one way to reload can be used, and reload_signal is set, too: keep one of them")
 	}
+	if d.ReloadNotify && (d.ReloadSignal == 0 || !d.ready.Notify) {
+		if d.ReloadNotify = false; d.isSet("reload_notify") {
+			d.set["reload_notify"].FailKey(`needs reload_signal = "HUP" or the like, and ready.notify = true: add what is missing`)
+		}
+	}
 	if d.Type == TypeOneshot && len(d.PostStart) > 0 {
 		if d.PostStart = nil; d.isSet("post_start") {
 			d.set["post_start"].FailKey("is for services: a one-shot has nothing to wait for: remove it")

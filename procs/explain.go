@@ -169,7 +169,8 @@ func maxDelayText(b config.Backoff) string {
 	return fmt.Sprintf("%s, plus a jitter of up to %.3g%%", words.Duration(b.Max), 100*b.Jitter)
 }
 
-// explainRuns lists the last runs, series of equal ones in one line, and the last lines of the newest one if it failed.
+// explainRuns lists the last runs, series of equal ones in one line, and the last lines of the
+// newest one if it failed.
 func (d *Diagnosis) explainRuns(events []eventlog.Event, printf func(string, ...any)) {
 	var runs []eventlog.Event
 	output := map[string][]string{}

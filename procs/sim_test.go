@@ -344,6 +344,7 @@ func (h *history) drawCommands(p *config.Program) {
 	}
 	if p.ReloadCommand = command; h.chance(0.5) {
 		p.ReloadCommand, p.ReloadSignal = nil, syscall.SIGHUP
+		p.ReloadNotify = p.Ready != nil && p.Ready.Notify && h.chance(0.7)
 	}
 }
 

@@ -274,7 +274,9 @@ func TestReload(t *testing.T) {
 	signal := func(p *config.Program) { p.ReloadSignal = 1 }
 	checked := func(p *config.Program) { p.ReloadSignal, p.CheckCommand = 1, besideCommand }
 	command := func(p *config.Program) { p.ReloadCommand = besideCommand }
-	confirmed := func(p *config.Program) { p.ReloadSignal, p.Ready = 1, &config.Ready{Notify: true} }
+	confirmed := func(p *config.Program) {
+		p.ReloadSignal, p.ReloadNotify, p.Ready = 1, true, &config.Ready{Notify: true}
+	}
 	after := func(d time.Duration, m notify.Message) func(*bench) {
 		return func(b *bench) { b.v.Root().After(d, func() { b.main().Notify(m) }) }
 	}

@@ -52,7 +52,9 @@ func (b *bench) finish() {
 }
 
 // confirmsReloads is a program that confirms its reloads.
-func confirmsReloads(p *config.Program) { p.ReloadSignal, p.Ready = 1, &config.Ready{Notify: true} }
+func confirmsReloads(p *config.Program) {
+	p.ReloadSignal, p.ReloadNotify, p.Ready = 1, true, &config.Ready{Notify: true}
+}
 
 // A deafProcess can't be signalled.
 type deafProcess struct{ host.Process }

@@ -168,7 +168,7 @@ func (l *reload) sendSignal() {
 		l.end(Outcome{Message: fmt.Sprintf("not reloaded: %s not sent to process %d: %v", name, pid, err)})
 		return
 	}
-	if p.Ready == nil || !p.Ready.Notify {
+	if !p.ReloadNotify {
 		l.end(Outcome{OK: true, Message: fmt.Sprintf("reloaded: %s sent to process %d", name, pid)})
 		return
 	}
@@ -196,9 +196,8 @@ func (l *reload) unconfirmed() string {
 		return fmt.Sprintf("no RELOADING=1 within start_timeout %s", timeout)
 	}
 	name := signame.Name(l.signal)
-	return fmt.Sprintf("no RELOADING=1 within start_timeout %s after %s: a program that does not "+
-		"report its reloads needs reload_command = \"kill -%s ${MAINPID}\" instead of "+
-		"reload_signal", timeout, name, strings.TrimPrefix(name, "SIG"))
+	return fmt.Sprintf("no RELOADING=1 within start_timeout %s after %s: remove reload_notify if "+
+		"the program does not report its reloads", timeout, name)
 }
 
 // Confirmation returns the timer of the wait for RELOADING=1; nil without one. b may be nil.
