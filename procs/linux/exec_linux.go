@@ -173,7 +173,7 @@ func explainStep(a *attempt, p *prepared, err error) error {
 		se.Path = p.dir
 	case execshim.StageGroups, execshim.StageGID, execshim.StageUID:
 		se.Path, se.Err = p.program.User, explainRunAs(p, failed.Errno)
-	case execshim.StageRead, execshim.StageReady, execshim.StageSandbox:
+	case execshim.StageRead, execshim.StagePass, execshim.StageSandbox:
 		// the stage says it all
 	default:
 		se.Err = explainAttribute(p.program, failed)
