@@ -55,6 +55,7 @@ func (o instanceOwner) onRest(in *instance.Instance) {
 	if in.Membership.Leaves() {
 		s.replicas.beginRemoval(in)
 	}
+	s.sockets.Retry()
 	s.shutdown.removeEmpty(in)
 	s.exitPolicy.endIfAllEnded()
 	s.shutdown.proceed()

@@ -22,6 +22,7 @@ func (c *recovery) adopt() error {
 	}
 	known := c.self.restore(r)
 	c.fds.Inherit(c.options.Predecessor.StoredFDs.Files, r.FDNames())
+	c.sockets.Adopt(r.Sockets)
 	c.replicas.restoreScales(r)
 	if r.Incomplete {
 		if err := c.findUnrecorded(r); err != nil {

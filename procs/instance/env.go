@@ -43,7 +43,13 @@ type Env struct {
 	Records Records
 	FDs     FDs
 	Reaper  Reaper
+	Sockets Sockets
 
+	shared shared
+}
+
+// shared is what the instances have in common and keep themselves.
+type shared struct {
 	outputs        *output.Env    // nil before the first instance
 	directoryUsers map[string]int // number of runs that use each directory that is removed
 }
@@ -149,6 +155,16 @@ type Reaper interface {
 	Schedule()
 	// LogUnwatched logs that the end of a process is noticed late.
 	LogUnwatched(pid int, err error)
+}
+
+// Sockets are what superd listens on for programs.
+type Sockets interface {
+	// Missing returns why the sockets of a program are not all open; "" if they are. failed reports
+	// that one could not be opened.
+	Missing(p *config.ProgramSockets) (why string, failed bool)
+	// Hold returns the sockets for a run, in the order of its descriptors; nil if one is not open.
+	// The receiver releases each.
+	Hold(p *config.ProgramSockets) []*host.SharedFD
 }
 
 // ExitStatusTimeout bounds the wait for the exit status of a process that is not superd's child.

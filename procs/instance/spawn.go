@@ -67,11 +67,17 @@ func (a *spawnAttempt) startMain() {
 	r := a.run
 	in := r.in
 	a.timer.Stop()
+	sockets, ok := holdSockets(r)
+	if !ok {
+		a.failed(fsm.ReasonStartFailed.With("a reload has closed a socket that it gets"), host.FaultResource)
+		return
+	}
 	a.timer = r.scope.After(r.program.StartTimeout, a.onTimeout)
 	record := r.newStartRecord(nil)
 	spec := r.spawnSpec(r.program, record)
 	spec.Process = &r.main.first
 	r.addNotify(spec, record)
+	r.addSockets(spec, sockets)
 	if record.value.Notify != "" || record.value.Ready != "" {
 		state := r.ownNotifyState()
 		state.notifyFDName, state.readyFDName = record.value.Notify, record.value.Ready

@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"strconv"
 	"strings"
 
 	"superd/config"
@@ -48,6 +49,11 @@ func runVariables(r *run) environ.Variables {
 	own.Set("SUPERD_NAME", r.program.Name)
 	own.Set("SUPERD_OWNER", r.in.Env.Paths.RuntimeDir)
 	own.Set("SUPERD_REPLICA", replicaNumber(r.in.Name))
+	for _, fd := range r.program.Sockets.FDs() {
+		if fd.Variable != "" {
+			own.Set(fd.Variable, strconv.Itoa(fd.Number))
+		}
+	}
 	return own
 }
 

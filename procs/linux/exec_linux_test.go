@@ -79,7 +79,7 @@ func (s *starter) start(t testing.TB) (*pidfd.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.kernel.execute(a, p, &pidfd.Attr{Files: []int{s.kernel.null, p.outputs[0], p.outputs[0]}, CgroupFD: -1})
+	return s.kernel.execute(a, p, &pidfd.Attr{Files: p.files(s.kernel.null, p.outputs[0], p.outputs[0]), CgroupFD: -1})
 }
 
 // run runs the program to its end and returns its output and exit status.

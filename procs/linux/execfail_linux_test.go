@@ -204,7 +204,7 @@ func TestStepStages(t *testing.T) {
 				tt.step.Dir = "/"
 			}
 			tt.step.Args = []string{"true"}
-			_, _, err := k.spawnStep(&attempt{slot: new(startQueue).newSlot(&start{})}, &tt.step, &pidfd.Attr{Files: []int{null, null, null}, CgroupFD: -1}, -1, -1)
+			_, _, err := k.spawnStep(&attempt{slot: new(startQueue).newSlot(&start{})}, new(prepared), &tt.step, &pidfd.Attr{Files: []int{null, null, null}, CgroupFD: -1}, -1)
 			failed, ok := errors.AsType[*execshim.Error](err)
 			if !ok || failed.Stage != tt.stage || failed.Errno != tt.errno {
 				t.Errorf("step fails with %v, want %s: %v", err, tt.stage, tt.errno)

@@ -52,6 +52,9 @@ type Host struct {
 	unlinking   workers.Job       // removals in progress: a start waits for their end
 	removals    workers.Pool      // workers that remove directories of programs
 	removing    workers.Job       // their work
+	binds       workers.Pool      // one worker that opens sockets without a path
+	pathBinds   workers.Pool      // workers that open those with a path
+	opening     workers.Job       // their work
 	swept       sync.Map          // directories in which what an earlier superd left was removed
 	reach       sync.Once         // see checkReach
 	shim        shim.File         // the exec shim for sandboxes
@@ -101,6 +104,7 @@ func New(l *loop.Loop, o Options) (*Host, error) {
 	k.starts.crowded = k.crowded(o.Crowd)
 	k.gate.init()
 	k.unlinks.Limit, k.removals.Limit = unlinkSlots, removeSlots
+	k.binds.Limit, k.pathBinds.Limit = 1, socketSlots
 	l.Root().Defer(k.endRemovals)
 	l.Root().Defer(k.unlinking.Wait) // a successor must not have names removed later
 	if err := k.startTrees(o); err != nil {
@@ -146,9 +150,10 @@ func (k *Host) startTrees(o Options) error {
 }
 
 // Threads is how many threads a [Host] and a supervisor may block in the kernel: those of
-// starts, looks, kills, removals of cgroups and of names, the process scan, a reload and the
-// notifier.
-const Threads = startWorkers + maxHanging + cgroup.Threads + unlinkSlots + removeSlots + 1 + 1 + 1
+// starts, looks, kills, removals of cgroups and of names, sockets, the process scan, a reload and
+// the notifier.
+const Threads = startWorkers + maxHanging + cgroup.Threads + unlinkSlots + removeSlots + socketSlots + 1 +
+	1 + 1 + 1
 
 // unlinkSlots is how many workers remove names of FIFOs and notify sockets.
 const unlinkSlots = 1

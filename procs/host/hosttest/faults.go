@@ -37,6 +37,8 @@ type FaultMix struct {
 	Reloads          float64
 	CheckHangs       float64
 	Handover         float64 // a main process hands over to a child
+	SocketFails      float64 // a socket can't be opened
+	SocketHangs      float64 // its file system hangs for minutes
 	ProcessScan      float64 // a scan of a tree takes time, as without cgroups
 }
 
@@ -61,6 +63,7 @@ type Defects struct {
 	AnyMain           bool // MAINPID= may name any process
 	NoDiscard         bool // a stored descriptor stays stored
 	DropsUnsaved      bool // messages are dropped before their effects are saved
+	SocketNotStored   bool // an open socket is not stored
 }
 
 func (k *Kernel) chance(p float64) bool { return p > 0 && k.rng.Float64() < p }

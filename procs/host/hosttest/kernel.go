@@ -74,6 +74,7 @@ type Kernel struct {
 	checking     map[int]func(error)        // checks under way, by number
 	sockets      map[string]*Socket         // by run
 	notifyFDs    map[int]*Socket            // by descriptor
+	listening    map[int]*Listening         // sockets that superd has open, by descriptor
 	mainsStarted map[string]int             // main processes started, by instance
 	mains        map[string]*Process        // by run: the main process that superd knows
 	shortages    map[string]bool            // runs whose start failed in a resource shortage
@@ -91,7 +92,7 @@ func New(v *loop.Virtual, rng *rand.Rand, fail func(format string, args ...any))
 		modes: map[string][]config.KillMode{}, checking: map[int]func(error){},
 		sockets: map[string]*Socket{}, notifyFDs: map[int]*Socket{},
 		mainsStarted: map[string]int{}, mains: map[string]*Process{}, shortages: map[string]bool{},
-		definitions: map[string]*config.Program{},
+		definitions: map[string]*config.Program{}, listening: map[int]*Listening{},
 	}
 }
 
@@ -281,6 +282,7 @@ func (k *Kernel) CloseFD(fd int) {
 		h.Close()
 	default:
 		delete(k.notifyFDs, fd)
+		delete(k.listening, fd)
 		k.v.CloseFD(fd)
 	}
 }

@@ -1,0 +1,279 @@
+package tests
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"superd/tests/harness"
+)
+
+// ask sends text to a server of the child's mode serve, and returns its answer.
+func ask(network, address, text string) (string, error) {
+	c, err := net.Dial(network, address)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, text); err != nil {
+		return "", err
+	}
+	if err := c.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(c)
+	if err == nil && !strings.HasSuffix(string(answer), text+"\n") {
+		err = fmt.Errorf("the answer is %q", answer)
+	}
+	return string(answer), err
+}
+
+// A socketLoad asks a server without pause.
+type socketLoad struct {
+	asked atomic.Int64
+	stop  chan struct{}
+	done  sync.WaitGroup
+
+	mu     sync.Mutex
+	failed []error
+}
+
+func loadSocket(network, address string) *socketLoad {
+	l := &socketLoad{stop: make(chan struct{})}
+	for range 4 {
+		l.done.Go(func() {
+			for {
+				select {
+				case <-l.stop:
+					return
+				default:
+				}
+				_, err := ask(network, address, fmt.Sprint(l.asked.Add(1)))
+				if err != nil {
+					l.mu.Lock()
+					l.failed = append(l.failed, err)
+					l.mu.Unlock()
+				}
+			}
+		})
+	}
+	return l
+}
+
+// more waits until so many more questions were asked.
+func (l *socketLoad) more(t *testing.T, n int64) {
+	t.Helper()
+	until := l.asked.Load() + n
+	harness.Until(t, fmt.Sprintf("%d more questions are asked", n), func() bool { return l.asked.Load() >= until })
+}
+
+// end ends the load, and fails the test if a question was not answered.
+func (l *socketLoad) end(t *testing.T) {
+	t.Helper()
+	close(l.stop)
+	l.done.Wait()
+	t.Logf("%d questions", l.asked.Load())
+	if len(l.failed) > 0 {
+		t.Errorf("%d of %d questions failed, the first: %v", len(l.failed), l.asked.Load(), l.failed[0])
+	}
+}
+
+// freeAddress returns an address of TCP that was free just now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// TestHeldSocketLosesNothing: each connection is answered while the only server is restarted,
+// superd is killed and replaced by another binary, and a reload changes what can be changed in
+// place.
+func TestHeldSocketLosesNothing(t *testing.T) {
+	t.Parallel()
+	for name, config := range map[string]string{"tcp": "", "unix": "user = 'nobody'\n"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address := freeAddress(t)
+			s := harness.NewSite(t, "")
+			listen := address
+			if name == "unix" {
+				address = s.Path("web.sock")
+				listen = "unix:" + address
+			}
+			configure := func(more string) {
+				s.Configure(fmt.Sprintf("[socket.http]\nlisten = %q\n%s\n[program.web]\ncommand = ['child', 'serve', '0']\nsockets = ['http']\n", listen, more))
+			}
+			if os.Geteuid() != 0 {
+				config = ""
+			}
+			configure(config)
+			d := s.Start()
+			s.WaitState("web", "running")
+			load := loadSocket(name, address)
+			for range 3 {
+				load.more(t, 100)
+				s.MustCtl("restart", "web")
+			}
+			for range 3 {
+				load.more(t, 100)
+				s.Kill(d.Pid, syscall.SIGKILL)
+				d.FindSupervisor()
+				s.MustCtl("restart", "web")
+			}
+			load.more(t, 100)
+			configure("backlog = 100\n" + config)
+			s.MustCtl("reload")
+			load.more(t, 100)
+			s.MustCtl("upgrade", "--binary", s.BuildVersion("two", "2.0"))
+			s.MustCtl("restart", "web")
+			load.more(t, 100)
+			load.end(t)
+		})
+	}
+}
+
+// TestSocketInUse: a program waits for a socket that another process has, is told which, and starts
+// when that has ended.
+func TestSocketInUse(t *testing.T) {
+	t.Parallel()
+	address := freeAddress(t)
+	other, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	s := harness.NewSite(t, fmt.Sprintf(`
+		[socket.http]
+		listen = [%q, "unix:DIR/s"]
+		[program.web]
+		command = ["child", "serve", "0"]
+		sockets = ["http"]
+		[program.other]
+		command = "sleep infinity"
+		`, address))
+	s.Start()
+	s.WaitState("other", "running")
+	by := fmt.Sprintf("address in use by process %d (", os.Getpid())
+	s.WaitStatus("web", "waits for its socket", func(st harness.Status) bool {
+		return st.State == "waiting" && strings.Contains(st.Reason, "waits for the socket http, whose address "+address+" can't be opened: "+by)
+	})
+	if r := s.Ctl("start", "web"); r.Exit == 0 || !strings.Contains(r.ErrOut, by) {
+		t.Errorf("start: exit status %d, %q, want the process that has the address", r.Exit, r.ErrOut)
+	}
+	for _, args := range [][]string{{"why", "web"}, {"sockets"}, {"events"}} {
+		if r := s.MustCtl(args...); !strings.Contains(r.Out, by) {
+			t.Errorf("ctl %s: %q, want the process that has the address", args, r.Out)
+		}
+	}
+	other.Close()
+	pid := s.WaitState("web", "running").Pid
+	harness.Until(t, "the holder of the sockets is shown", func() bool {
+		return strings.Count(s.MustCtl("sockets").Out, fmt.Sprintf("%d child", pid)) == 2
+	})
+	if _, err := ask("tcp", address, "hello"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReloadOfSockets: a reload opens and closes what differs, also an address that excludes one of
+// before, and the others keep what waits in them.
+func TestReloadOfSockets(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, "")
+	first, kept := freeAddress(t), freeAddress(t)
+	_, port, _ := net.SplitHostPort(first)
+	// It answers at descriptor 3, so the first one
+	configure := func(first, more string) {
+		s.Configure(fmt.Sprintf(`
+			[socket.http]
+			listen = %q
+			[socket.kept]
+			listen = %q
+			%s
+			[program.web]
+			command = ["child", "serve", "0"]
+			sockets = ["http"]
+			[program.idle]
+			command = ["sleep", "infinity"]
+			sockets = ["kept"]
+			`, first, kept, more))
+	}
+	configure(first, "")
+	s.Start()
+	web, idle := s.WaitState("web", "running").Pid, s.WaitState("idle", "running").Pid
+	waits, err := net.Dial("tcp", kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waits.Close()
+
+	configure("0.0.0.0:"+port, "backlog = 7\n[socket.more]\nlisten = 'unix:DIR/more'\n")
+	r := s.MustCtl("reload", "--dry-run")
+	for _, want := range []string{"opens 0.0.0.0:" + port + "; closes " + first, "opens unix:" + s.Path("more"), "backlog"} {
+		if !strings.Contains(r.Out, want) {
+			t.Errorf("reload --dry-run: %s, want %q", r.Out, want)
+		}
+	}
+	s.MustCtl("reload")
+	s.WaitStatus("web", "has another process", func(st harness.Status) bool { return st.State == "running" && st.Pid != web })
+	if _, err := ask("tcp", first, "hello"); err != nil {
+		t.Error(err)
+	}
+	harness.Until(t, "the kept socket has its new backlog and what waited", func() bool {
+		return strings.Contains(s.MustCtl("sockets").Out, "1 of 7")
+	})
+	if st := s.Status("idle"); st.Pid != idle {
+		t.Errorf("%v, want pid %d", st, idle)
+	}
+	if _, err := os.Stat(s.Path("more")); err != nil {
+		t.Error(err)
+	}
+
+	configure("0.0.0.0:"+port, "")
+	s.MustCtl("reload")
+	harness.Until(t, "the path of the removed socket is gone", func() bool {
+		_, err := os.Stat(s.Path("more"))
+		return errors.Is(err, os.ErrNotExist)
+	})
+}
+
+// TestSocketPassing: a program finds its sockets by number or as standard input.
+func TestSocketPassing(t *testing.T) {
+	t.Parallel()
+	byNumber, byInput := freeAddress(t), freeAddress(t)
+	s := harness.NewSite(t, fmt.Sprintf(`
+		[socket.first]
+		listen = "unix:DIR/first"
+		[socket.by-number]
+		listen = %q
+		[socket.input]
+		listen = %q
+		[program.number]
+		command = ["child", "serve", "${SOCKET_FD_by_number}"]
+		sockets = ["first", "by-number"]
+		socket_pass = "fd"
+		pre_start = [["sh", "-c", "test ! -e /proc/self/fd/4"]]
+		[program.input]
+		command = ["child", "serve-input"]
+		sockets = ["input"]
+		socket_pass = "stdin"
+		`, byNumber, byInput))
+	s.Start()
+	for name, address := range map[string]string{"number": byNumber, "input": byInput} {
+		pid := s.WaitState(name, "running").Pid
+		if answer, err := ask("tcp", address, "hello"); err != nil || answer != fmt.Sprintf("%d hello\n", pid) {
+			t.Errorf("%s answers %q, %v, want pid %d", name, answer, err, pid)
+		}
+	}
+}
