@@ -181,7 +181,6 @@ func (s *Supervisor) Start(onEnd func()) {
 	}
 	s.readyNotifier.start()
 	if !s.shutdown.begun {
-		s.sockets.Configure(s.config.active.Sockets)
 		s.recovery.startMissing()
 		s.recovery.logStoppedByOperator()
 	} else { // requested before Start, or resumed

@@ -74,11 +74,20 @@ type socket struct {
 	retry    *loop.Timer
 }
 
-// Pauses before a socket is opened again. They double from one to the next.
+// Pauses before a socket is opened again. They double from one to the next. The first is short:
+// after a reload, the keeper may have an address for a moment that superd has closed.
 const (
-	firstRetry = 250 * time.Millisecond
+	firstRetry = 50 * time.Millisecond
 	lastRetry  = 30 * time.Second
 )
+
+// where returns an address with its network interface, if it has one.
+func where(a listen.Address) string {
+	if a.Device == "" {
+		return a.String()
+	}
+	return a.String() + " on " + a.Device
+}
 
 // find returns the socket with an address; nil without one.
 func (s *Set) find(a listen.Address) *socket {
@@ -179,7 +188,7 @@ func (s *Set) opened(one *socket, stored string, fd *host.SharedFD, err error) {
 		s.drop(one)
 		return
 	}
-	s.Log.Info("socket opened", "socket", one.name, "address", one.address)
+	s.Log.Info("socket opened", "socket", one.name, "address", where(one.address))
 	s.record(one, eventlog.Opened, fsm.Reason{})
 	if one.outdated {
 		s.change(one)
@@ -196,7 +205,7 @@ func (s *Set) failed(one *socket, err error) {
 	one.failure = err.Error()
 	if one.attempts > 1 && one.failure != one.warned {
 		one.warned = one.failure
-		s.Log.Warn("socket not opened; superd keeps trying", "socket", one.name, "address", one.address, "error", err)
+		s.Log.Warn("socket not opened; superd keeps trying", "socket", one.name, "address", where(one.address), "error", err)
 		s.record(one, eventlog.Failed, fsm.ReasonSocketFailed.With(one.failure))
 	}
 	s.Changed()
@@ -229,7 +238,7 @@ func (s *Set) change(one *socket) {
 			return
 		}
 		one.failure = err.Error()
-		s.Log.Warn("socket keeps its former settings", "socket", one.name, "address", one.address, "error", err)
+		s.Log.Warn("socket keeps its former settings", "socket", one.name, "address", where(one.address), "error", err)
 		s.record(one, eventlog.Failed, fsm.ReasonSocketFailed.With(one.failure))
 	})
 }
@@ -248,7 +257,7 @@ func (s *Set) drop(one *socket) {
 	}
 	s.Host.RemoveSocket(one.fd, one.address)
 	s.forget(one.stored)
-	s.Log.Info("socket closed", "socket", one.name, "address", one.address)
+	s.Log.Info("socket closed", "socket", one.name, "address", where(one.address))
 	s.record(one, eventlog.Closed, fsm.Reason{})
 }
 
@@ -267,7 +276,7 @@ func (s *Set) forget(stored string) {
 
 // record records an event of a socket.
 func (s *Set) record(one *socket, state string, why fsm.Reason) {
-	e := eventlog.Event{Kind: eventlog.Socket, Socket: one.name, Address: one.address.String(), State: state}
+	e := eventlog.Event{Kind: eventlog.Socket, Socket: one.name, Address: where(one.address), State: state}
 	if why.Kind != fsm.ReasonNone {
 		e = eventlog.WithReason(e, why)
 	}

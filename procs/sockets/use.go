@@ -22,9 +22,9 @@ func (s *Set) Missing(p *config.ProgramSockets) (why string, failed bool) {
 			if one != nil && one.fd != nil {
 				continue
 			}
-			text := fmt.Sprintf("the socket %s, whose address %s is being opened", socket.Name, a)
+			text := fmt.Sprintf("the socket %s, whose address %s is being opened", socket.Name, where(a))
 			if one != nil && one.failure != "" {
-				return fmt.Sprintf("the socket %s, whose address %s can't be opened: %s", socket.Name, a, one.failure), true
+				return fmt.Sprintf("the socket %s, whose address %s can't be opened: %s", socket.Name, where(a), one.failure), true
 			}
 			if why == "" {
 				why = text
@@ -65,6 +65,9 @@ type Status struct {
 	RetryAt time.Duration  // of the next attempt, on the loop's clock; 0: none is due
 	FD      *host.SharedFD // nil: it is not open. For use in this turn
 }
+
+// Where returns the address with its network interface, if it has one.
+func (st *Status) Where() string { return where(st.Address) }
 
 // Sockets returns the state of all addresses, in the order in which they were first wanted.
 func (s *Set) Sockets() []Status {

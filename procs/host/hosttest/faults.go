@@ -64,6 +64,7 @@ type Defects struct {
 	NoDiscard         bool // a stored descriptor stays stored
 	DropsUnsaved      bool // messages are dropped before their effects are saved
 	SocketNotStored   bool // an open socket is not stored
+	IgnoresSettings   bool // an open socket keeps its settings
 }
 
 func (k *Kernel) chance(p float64) bool { return p > 0 && k.rng.Float64() < p }
