@@ -23,6 +23,8 @@ func (c *recovery) adopt() error {
 	known := c.self.restore(r)
 	c.fds.Inherit(c.options.Predecessor.StoredFDs.Files, r.FDNames())
 	c.sockets.Adopt(r.Sockets)
+	stored := c.options.Predecessor.StoredFDs
+	c.sockets.Take(stored.Given, stored.Files, c.config.active.Sockets)
 	c.replicas.restoreScales(r)
 	if r.Incomplete {
 		if err := c.findUnrecorded(r); err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -275,5 +276,62 @@ func TestSocketPassing(t *testing.T) {
 		if answer, err := ask("tcp", address, "hello"); err != nil || answer != fmt.Sprintf("%d hello\n", pid) {
 			t.Errorf("%s answers %q, %v, want pid %d", name, answer, err, pid)
 		}
+	}
+}
+
+// TestSocketsOfSystemd: superd takes what a socket unit passes by name and address, also several of
+// one name, and gives it to programs. A successor has it, too.
+func TestSocketsOfSystemd(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, "")
+	addresses := make([]string, 3)
+	var files []*os.File
+	for i := range addresses {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := l.(*net.TCPListener).File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		addresses[i] = l.Addr().String()
+		l.Close()
+		files = append(files, file)
+		defer file.Close()
+	}
+	s.Configure(fmt.Sprintf(`
+		[socket.http]
+		listen = [%q, %q]
+		fdname = "web"
+		[program.first]
+		command = ["child", "serve", "3"]
+		sockets = ["http"]
+		[program.second]
+		command = ["child", "serve", "4"]
+		sockets = ["http"]
+		`, addresses[0], addresses[1]))
+	d := s.Start(harness.Under("export LISTEN_PID=$$ LISTEN_FDS=3 LISTEN_FDNAMES=web:web:other; exec \"$@\""), func(cmd *exec.Cmd) {
+		cmd.ExtraFiles = files
+	})
+	s.WaitRunning()
+	check := func() {
+		t.Helper()
+		for _, address := range addresses[:2] {
+			if _, err := ask("tcp", address, "hello"); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	check()
+	if text := d.ErrOut.String(); strings.Count(text, "socket taken from systemd") != 2 {
+		t.Errorf("superd did not take two sockets:\n%s", text)
+	}
+	s.Kill(d.Pid, syscall.SIGKILL)
+	d.FindSupervisor()
+	s.MustCtl("restart", "first", "second")
+	check()
+	if text := d.ErrOut.String(); strings.Contains(text, "socket opened") {
+		t.Errorf("a successor has opened a socket:\n%s", text)
 	}
 }

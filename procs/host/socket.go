@@ -15,6 +15,9 @@ type Sockets interface {
 	OpenSocket(spec *SocketSpec, done func(*SharedFD, error))
 	// TakeSocket returns an open descriptor, which it then owns.
 	TakeSocket(fd int) *SharedFD
+	// SocketAddress returns the address of an open socket, as far as the kernel knows it: without
+	// ReusePort and Device.
+	SocketAddress(fd int) (listen.Address, error)
 	// ChangeSocket gives an open socket the settings of s, as far as they can be changed in it, off
 	// the loop. done always runs, once, on the loop.
 	ChangeSocket(fd *SharedFD, s *config.Socket, a listen.Address, done func(error))

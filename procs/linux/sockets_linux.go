@@ -42,6 +42,9 @@ func (k *Host) OpenSocket(spec *host.SocketSpec, done func(*host.SharedFD, error
 // TakeSocket implements [host.Sockets].
 func (k *Host) TakeSocket(fd int) *host.SharedFD { return host.NewSharedFD(fd, k.CloseFD) }
 
+// SocketAddress implements [host.Sockets].
+func (k *Host) SocketAddress(fd int) (listen.Address, error) { return listener.Address(fd) }
+
 // ChangeSocket implements [host.Sockets].
 func (k *Host) ChangeSocket(fd *host.SharedFD, s *config.Socket, a listen.Address, done func(error)) {
 	fd.Hold()

@@ -296,11 +296,12 @@ type Socket struct {
 	Address   string `json:"address"`
 	ReusePort bool   `json:"reuse_port,omitempty"`
 	Device    string `json:"device,omitempty"`
+	Given     bool   `json:"given,omitempty"` // a socket unit of systemd has it, too
 }
 
 // NewSocket returns the record of an address of a socket.
 func NewSocket(name string, a listen.Address) *Socket {
-	return &Socket{name, string(a.Network), a.Address, a.ReusePort, a.Device}
+	return &Socket{Name: name, Network: string(a.Network), Address: a.Address, ReusePort: a.ReusePort, Device: a.Device}
 }
 
 // Listen returns the address.

@@ -9,6 +9,7 @@ package sockets
 
 import (
 	"log/slog"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -65,6 +66,7 @@ type socket struct {
 	settings *config.Socket // nil: it is not wanted
 	fd       *host.SharedFD // nil: it is not open
 	stored   string         // its name in the descriptor store; "": it is not stored
+	given    bool           // a socket unit of systemd has it, too, and its path
 	busy     bool           // a worker opens or changes it
 	outdated bool           // it has other settings than the worker knows
 
@@ -255,7 +257,11 @@ func (s *Set) drop(one *socket) {
 	if one.fd == nil {
 		return
 	}
-	s.Host.RemoveSocket(one.fd, one.address)
+	if one.given {
+		one.fd.Release()
+	} else {
+		s.Host.RemoveSocket(one.fd, one.address)
+	}
 	s.forget(one.stored)
 	s.Log.Info("socket closed", "socket", one.name, "address", where(one.address))
 	s.record(one, eventlog.Closed, fsm.Reason{})
@@ -302,7 +308,7 @@ func (s *Set) Adopt(saved map[string]snapshot.Socket) {
 			s.Records.Queue(snapshot.SocketKey(name), nil)
 			continue
 		}
-		one := &socket{address: v.Listen(), name: v.Name, fd: s.Host.TakeSocket(fd), stored: name}
+		one := &socket{address: v.Listen(), name: v.Name, fd: s.Host.TakeSocket(fd), stored: name, given: v.Given}
 		if s.find(one.address) != nil { // it was closing one of the two
 			one.fd.Release()
 			s.forget(name)
@@ -310,6 +316,45 @@ func (s *Set) Adopt(saved map[string]snapshot.Socket) {
 		}
 		s.all = append(s.all, one)
 	}
+}
+
+// Take takes what a socket unit of systemd has passed to superd for these sockets: the descriptors
+// of the same name and address. given has their names by those in the store.
+func (s *Set) Take(given map[string]string, files map[string]int, all []*config.Socket) {
+	names := slices.Sorted(maps.Keys(given))
+	for _, c := range all {
+		for _, a := range c.Listen {
+			if len(c.Invalid) > 0 || s.find(a) != nil {
+				continue
+			}
+			for _, name := range names {
+				at, err := s.Host.SocketAddress(files[name])
+				if given[name] != c.FDName || err != nil || at.Network != a.Network || at.Address != a.Address {
+					continue
+				}
+				s.takeGiven(name, a, c)
+				break
+			}
+		}
+	}
+}
+
+// takeGiven takes one of them: it is stored under a name of superd's own.
+func (s *Set) takeGiven(name string, a listen.Address, c *config.Socket) {
+	fd := s.FDs.Claim(name)
+	if fd < 0 {
+		return
+	}
+	one := &socket{address: a, name: c.Name, fd: s.Host.TakeSocket(fd), given: true}
+	if one.stored = s.FDs.Reserve(true); one.stored != "" {
+		record := snapshot.NewSocket(c.Name, a)
+		record.Given = true
+		s.FDs.Store(one.stored, fd)
+		s.Records.Queue(snapshot.SocketKey(one.stored), record)
+		s.FDs.Release(name)
+	}
+	s.all = append(s.all, one)
+	s.Log.Info("socket taken from systemd", "socket", c.Name, "address", where(a))
 }
 
 // Close closes all sockets, at the end of superd.

@@ -27,7 +27,7 @@ const (
 var allowed = map[string]string{
 	"cmd/superd": `config config/codec control control/server doctor internal/escape
 		internal/execshim internal/failpoint internal/gcpacer internal/logqueue internal/procfs
-		internal/terminal internal/threads internal/words keeper logs logs/read loop pidfd procs procs/eventlog procs/host
+		internal/terminal internal/threads internal/words keeper keeper/fdstore logs logs/read loop pidfd procs procs/eventlog procs/host
 		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
 	"control/server": `config config/listen control internal/escape internal/procfs internal/signame logs logs/follow

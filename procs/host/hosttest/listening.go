@@ -80,6 +80,15 @@ func (k *Kernel) TakeSocket(fd int) *host.SharedFD {
 	})
 }
 
+// SocketAddress implements [host.Sockets].
+func (k *Kernel) SocketAddress(fd int) (listen.Address, error) {
+	l := k.listening[fd]
+	if l == nil {
+		return listen.Address{}, syscall.EBADF
+	}
+	return listen.Address{Network: l.Address.Network, Address: l.Address.Address}, nil
+}
+
 // ChangeSocket implements [host.Sockets].
 func (k *Kernel) ChangeSocket(fd *host.SharedFD, s *config.Socket, a listen.Address, done func(error)) {
 	l := k.listening[fd.FD()]

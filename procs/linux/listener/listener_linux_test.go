@@ -60,6 +60,9 @@ func TestOpen(t *testing.T) {
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags != unix.FD_CLOEXEC {
 			t.Errorf("%s: descriptor flags %d, %v", text, flags, err)
 		}
+		if a, err := Address(fd); a != address(t, text) || err != nil {
+			t.Errorf("Address of %s = %v, %v", text, a, err)
+		}
 		if dial[1] == "" {
 			dial[1] = "127.0.0.1" + text
 		}

@@ -210,3 +210,46 @@ func Change(fd int, s *config.Socket, a listen.Address) error {
 	}
 	return nil
 }
+
+// Address returns the address of an open socket, without ReusePort and Device.
+func Address(fd int) (a listen.Address, err error) {
+	at, err := unix.Getsockname(fd)
+	if err != nil {
+		return a, os.NewSyscallError("getsockname", err)
+	}
+	kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
+	if err != nil {
+		return a, os.NewSyscallError("getsockopt", err)
+	}
+	network, stream := listen.UDP, kind == unix.SOCK_STREAM
+	if stream {
+		network = listen.TCP
+	}
+	switch at := at.(type) {
+	case *unix.SockaddrInet4:
+		a.Network = network + "4"
+		a.Address = netip.AddrPortFrom(netip.AddrFrom4(at.Addr), uint16(at.Port)).String()
+	case *unix.SockaddrInet6:
+		addr := netip.AddrFrom16(at.Addr)
+		only, err := unix.GetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY)
+		if err != nil {
+			return a, os.NewSyscallError("getsockopt", err)
+		}
+		if only == 0 && addr.IsUnspecified() {
+			return listen.Address{Network: network, Address: ":" + strconv.Itoa(at.Port)}, nil
+		}
+		if device, err := net.InterfaceByIndex(int(at.ZoneId)); err == nil {
+			addr = addr.WithZone(device.Name)
+		}
+		a.Network = network + "6"
+		a.Address = netip.AddrPortFrom(addr, uint16(at.Port)).String()
+	case *unix.SockaddrUnix:
+		if a.Network = listen.Unixgram; stream {
+			a.Network = listen.Unix
+		}
+		a.Address = at.Name
+	default:
+		return a, errors.New("it is no socket of TCP, UDP or Unix")
+	}
+	return a, nil
+}
