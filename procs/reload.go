@@ -14,6 +14,7 @@ import (
 	"superd/procs/handover"
 	"superd/procs/host"
 	"superd/procs/instance"
+	"superd/procs/onconnect"
 	"superd/procs/sockets"
 )
 
@@ -170,6 +171,7 @@ type applier struct {
 	exitPolicy    *exitPolicy
 	subscriptions *subscriptions
 	sockets       *sockets.Set
+	connectors    *onconnect.Connectors
 }
 
 // compareAndApply activates next. It compares it with the active configuration first.
@@ -197,8 +199,10 @@ func (a *applier) applyWithoutExitPolicy(next *config.Config, diff config.Diff) 
 		return result
 	}
 	a.config.activate(next, func() {
+		a.connectors.ForgetAll()
 		a.sockets.Configure(next.Sockets)
 		a.applyDiff(diff)
+		a.connectors.UpdateAll()
 	})
 	count := func(kind config.ChangeKind) int { return len(diff.Names(kind)) }
 	a.Log.Info("configuration reloaded", "added", count(config.ProgramAdded), "removed", count(config.ProgramRemoved),

@@ -101,7 +101,7 @@ func (h *socketHistory) checkKept() {
 			delete(h.kept, a)
 		}
 	}
-	for _, st := range h.sup.sockets.Sockets() {
+	for _, st := range h.sup.connectors.Sockets.Sockets() {
 		if !st.Open {
 			continue
 		}

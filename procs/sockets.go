@@ -33,7 +33,7 @@ func (s *Supervisor) Sockets(done func([]SocketStatus)) {
 	var all []SocketStatus
 	var open []*host.SharedFD
 	var of []int // indices in all
-	for _, st := range s.sockets.Sockets() {
+	for _, st := range s.connectors.Sockets.Sockets() {
 		one := SocketStatus{Status: st, Programs: usersOfSocket(s.config.active, st.Socket)}
 		if st.RetryAt != 0 {
 			one.RetryIn = new(max(0, st.RetryAt-s.Loop.Now()))

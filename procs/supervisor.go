@@ -22,11 +22,13 @@ package procs
 import (
 	"time"
 
+	"superd/config"
 	"superd/procs/deps"
 	"superd/procs/eventlog"
 	"superd/procs/handover"
 	"superd/procs/host"
 	"superd/procs/instance"
+	"superd/procs/onconnect"
 	"superd/procs/reaper"
 	"superd/procs/schedule"
 	"superd/procs/snapshot"
@@ -57,7 +59,7 @@ type Supervisor struct {
 	recovery      *recovery
 	applier       *applier
 	self          *selfRecord
-	sockets       *sockets.Set
+	connectors    *onconnect.Connectors // has the sockets
 }
 
 // New returns a supervisor that has started nothing yet.
@@ -101,14 +103,15 @@ func (s *Supervisor) makeParts() {
 		AfterRecorded: s.recorder.AfterRecorded, ReleaseProcess: s.fds.ReleaseProcess,
 		StatusTimeout: instance.ExitStatusTimeout,
 	})
-	s.sockets = sockets.NewSet(sockets.Options{
+	held := sockets.NewSet(sockets.Options{
 		Scope: p.Scope, Host: p.Host, Log: p.Log, Records: s.recorder, FDs: s.fds,
 		Changed: func() {
 			enqueueSocketWaiters(reg, s.reconciler)
+			s.connectors.UpdateAll()
 			s.subscriptions.changed()
 		},
 	})
-	p.Sockets = s.sockets
+	p.Sockets = held
 	owner := instanceOwner{s}
 	p.Owner, p.Config, p.Records, p.FDs, p.Reaper = owner, owner, s.recorder, s.fds, s.reaper
 	p.Schedules = schedule.NewSet(p.Scope, p.options.Identity.BootID, p.options.Identity.Machine,
@@ -127,12 +130,18 @@ func (s *Supervisor) makeParts() {
 	s.reconciler.answer = s.waiters.answer
 	s.config = newConfigState(p, s.recorder, s.self.save)
 	s.shutdown = newShutdown(p, reg, s.recorder, s.reaper, s.self.save, func() {
-		s.sockets.Close()
+		s.connectors.ForgetAll()
+		held.Close()
 		s.self.saveEnd()
+	})
+	s.connectors = onconnect.New(onconnect.Options{
+		Loop: p.Loop, Scope: p.Scope, Log: p.Log, Sockets: held, Instances: reg.of,
+		Config: func() *config.Config { return s.config.active },
+		Ending: func() bool { return s.shutdown.begun },
 	})
 	s.readyNotifier = &readyNotifier{
 		platform: p, registry: reg, reconciler: s.reconciler, shutdown: s.shutdown,
-		reloading: func() bool { return s.reloads.running }, opening: s.sockets.Opening,
+		reloading: func() bool { return s.reloads.running }, opening: held.Opening,
 		notify: p.options.Notify,
 	}
 	s.subscriptions = &subscriptions{platform: p, registry: reg, beforeWatchers: s.readyNotifier.update}
@@ -153,7 +162,7 @@ func (s *Supervisor) makeParts() {
 	s.applier = &applier{
 		platform: p, registry: reg, recorder: s.recorder, config: s.config, replicas: s.replicas,
 		conflicts: s.conflicts, exitPolicy: s.exitPolicy, subscriptions: s.subscriptions,
-		sockets: s.sockets,
+		sockets: held, connectors: s.connectors,
 	}
 	s.reloads = &reloads{
 		platform: p, recorder: s.recorder, config: s.config, applier: s.applier,
@@ -162,7 +171,7 @@ func (s *Supervisor) makeParts() {
 	s.recovery = &recovery{
 		platform: p, registry: reg, recorder: s.recorder, fds: s.fds, reaper: s.reaper,
 		config: s.config, conflicts: s.conflicts, shutdown: s.shutdown, exitPolicy: s.exitPolicy,
-		replicas: s.replicas, applier: s.applier, self: s.self, sockets: s.sockets, onRest: owner.onRest,
+		replicas: s.replicas, applier: s.applier, self: s.self, sockets: held, onRest: owner.onRest,
 		leftovers: map[string][]host.Leftover{},
 	}
 }
@@ -182,6 +191,7 @@ func (s *Supervisor) Start(onEnd func()) {
 	s.readyNotifier.start()
 	if !s.shutdown.begun {
 		s.recovery.startMissing()
+		s.connectors.UpdateAll()
 		s.recovery.logStoppedByOperator()
 	} else { // requested before Start, or resumed
 		s.shutdown.resume()

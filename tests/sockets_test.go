@@ -335,3 +335,66 @@ func TestSocketsOfSystemd(t *testing.T) {
 		t.Errorf("a successor has opened a socket:\n%s", text)
 	}
 }
+
+// TestStartOnConnect: the first connection starts a program, also after a kill of superd, and again
+// when it has ended. What the operator stops stays down until the operator starts it.
+func TestStartOnConnect(t *testing.T) {
+	t.Parallel()
+	address := freeAddress(t)
+	s := harness.NewSite(t, fmt.Sprintf(`
+		[socket.http]
+		listen = [%q, "unix:DIR/s"]
+		[program.web]
+		command = ["child", "serve", "0"]
+		sockets = ["http"]
+		autostart = "on-connect"
+		restart = "on-failure"
+		[program.quits]
+		command = "true"
+		sockets = ["quits"]
+		autostart = "on-connect"
+		restart = "on-failure"
+		[socket.quits]
+		listen = "unix:DIR/quits"
+		`, address))
+	d := s.Start()
+	harness.Until(t, "the sockets are open", func() bool { return strings.Count(s.MustCtl("sockets").Out, " open ") == 3 })
+	want := func() {
+		t.Helper()
+		answer, err := ask("tcp", address, "hello")
+		if st := s.WaitState("web", "running"); err != nil || answer != fmt.Sprintf("%d hello\n", st.Pid) || st.Reason != "started by a connection" {
+			t.Errorf("answer %q, %v; %v", answer, err, st)
+		}
+	}
+	s.WaitState("web", "stopped")
+	want()
+	s.Kill(s.Status("web").Pid, syscall.SIGTERM)
+	s.WaitState("web", "exited")
+	s.Kill(d.Pid, syscall.SIGKILL)
+	d.FindSupervisor()
+	want()
+	s.MustCtl("stop", "web")
+	waits, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waits.Close()
+
+	// A program that ends without accepting is started once a second
+	quits, err := net.Dial("unix", s.Path("quits"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer quits.Close()
+	harness.Until(t, "it is started three times", func() bool {
+		return strings.Count(s.MustCtl("events", "quits").Out, "started by a connection") >= 3
+	})
+	if n := strings.Count(d.ErrOut.String(), "program started\" instance=quits"); n > 6 {
+		t.Errorf("it was started %d times", n)
+	}
+	if st := s.Status("web"); st.State != "stopped" {
+		t.Errorf("%v, want it stopped", st)
+	}
+	s.MustCtl("start", "web")
+	s.WaitState("web", "running")
+}

@@ -19,6 +19,7 @@ const (
 	ActorOperator                       // a command
 	ActorScale                          // a command that changes the number of replicas
 	ActorShutdown                       // the shutdown of superd
+	ActorConnection                     // a connection to one of its sockets
 	ActorOther                          // of another version of superd, or its record is lost
 	actorCount
 )
@@ -46,6 +47,7 @@ var actorTexts = [actorCount]string{
 	ActorOperator:      "the operator",
 	ActorScale:         "the operator (scaled)",
 	ActorShutdown:      "the shutdown",
+	ActorConnection:    "a connection",
 	ActorOther:         "an unknown actor",
 }
 

@@ -72,6 +72,7 @@ var actorNames = [actorCount]string{
 	ActorOperator:      "operator",
 	ActorScale:         "scale",
 	ActorShutdown:      "shutdown",
+	ActorConnection:    "connection",
 	ActorOther:         "other",
 }
 

@@ -38,6 +38,7 @@ var allowed = map[string]string{
 	"procs": `config config/environ internal/signame internal/words logs loop loop/task pidfd
 		procs/deps procs/eventlog
 		procs/fsm procs/handover procs/host procs/instance procs/instance/beside
+		procs/onconnect
 		procs/instance/paths procs/probe procs/reaper procs/schedule procs/snapshot procs/sockets`,
 	"procs/instance": `config config/environ internal/signame internal/words logs logs/segment loop
 		pidfd procs/deps procs/eventlog
@@ -57,6 +58,7 @@ var allowed = map[string]string{
 	"procs/fsm":               "config internal/words",
 	"procs/host":              "config config/environ config/listen logs loop pidfd procs/notify procs/probe",
 	"procs/host/hosttest":     "config config/listen loop pidfd procs/host procs/notify procs/probe",
+	"procs/onconnect":         "config loop procs/fsm procs/host procs/instance procs/sockets",
 	"procs/sockets":           "config config/listen loop procs/eventlog procs/fsm procs/host procs/snapshot",
 	"procs/linux": `config config/codec config/document config/listen internal/execshim internal/failpoint
 		internal/mounts internal/passwd internal/privilege internal/procfs internal/safepath internal/syscalls
