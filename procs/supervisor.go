@@ -135,7 +135,7 @@ func (s *Supervisor) makeParts() {
 		s.self.saveEnd()
 	})
 	s.connectors = onconnect.New(onconnect.Options{
-		Loop: p.Loop, Scope: p.Scope, Log: p.Log, Sockets: held, Instances: reg.of,
+		Loop: p.Loop, Scope: p.Scope, Host: p.Host, Log: p.Log, Sockets: held, Instances: reg.of,
 		Config: func() *config.Config { return s.config.active },
 		Ending: func() bool { return s.shutdown.begun },
 	})
@@ -148,6 +148,7 @@ func (s *Supervisor) makeParts() {
 	s.exitPolicy = &exitPolicy{
 		platform: p, shutdown: s.shutdown, registry: reg, reconciler: s.reconciler,
 		config: s.config, saveSelf: s.self.save,
+		awaits: func(in *instance.Instance) bool { return s.connectors.Awaits(in) },
 	}
 	s.self.recorder, s.self.shutdown, s.self.config, s.self.exitPolicy =
 		s.recorder, s.shutdown, s.config, s.exitPolicy

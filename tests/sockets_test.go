@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"superd/tests/harness"
 )
@@ -397,4 +398,41 @@ func TestStartOnConnect(t *testing.T) {
 	}
 	s.MustCtl("start", "web")
 	s.WaitState("web", "running")
+}
+
+// TestIdleTimeout: a program without a connection is stopped, one with an open connection is not,
+// and the next connection starts it again.
+func TestIdleTimeout(t *testing.T) {
+	t.Parallel()
+	address := freeAddress(t)
+	s := harness.NewSite(t, fmt.Sprintf(`
+		[socket.http]
+		listen = [%q, "unix:DIR/s"]
+		[program.web]
+		command = ["child", "serve", "0"]
+		sockets = ["http"]
+		autostart = "on-connect"
+		idle_timeout = "300ms"
+		`, address))
+	s.Start()
+	harness.Until(t, "the sockets are open", func() bool { return strings.Count(s.MustCtl("sockets").Out, " open ") == 2 })
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	pid := s.WaitState("web", "running").Pid
+	harness.Window(t, time.Second)
+	if st := s.Status("web"); st.Pid != pid {
+		t.Errorf("%v with an open connection, want pid %d", st, pid)
+	}
+	c.Close()
+	st := s.WaitState("web", "stopped")
+	if want := "stopped by idle_timeout"; !strings.Contains(st.Reason, want) {
+		t.Errorf("%v, want %q", st, want)
+	}
+	if _, err := ask("tcp", address, "hello"); err != nil {
+		t.Error(err)
+	}
+	s.WaitState("web", "stopped")
 }

@@ -20,6 +20,7 @@ const (
 	ActorScale                          // a command that changes the number of replicas
 	ActorShutdown                       // the shutdown of superd
 	ActorConnection                     // a connection to one of its sockets
+	ActorIdle                           // idle_timeout: no connection
 	ActorOther                          // of another version of superd, or its record is lost
 	actorCount
 )
@@ -48,6 +49,7 @@ var actorTexts = [actorCount]string{
 	ActorScale:         "the operator (scaled)",
 	ActorShutdown:      "the shutdown",
 	ActorConnection:    "a connection",
+	ActorIdle:          "idle_timeout",
 	ActorOther:         "an unknown actor",
 }
 

@@ -73,6 +73,7 @@ var actorNames = [actorCount]string{
 	ActorScale:         "scale",
 	ActorShutdown:      "shutdown",
 	ActorConnection:    "connection",
+	ActorIdle:          "idle",
 	ActorOther:         "other",
 }
 

@@ -23,6 +23,9 @@ type Sockets interface {
 	ChangeSocket(fd *SharedFD, s *config.Socket, a listen.Address, done func(error))
 	// RemoveSocket releases the socket, and removes its path off the loop, if it has one.
 	RemoveSocket(fd *SharedFD, a listen.Address)
+	// SocketConnections counts off the loop the connections to the sockets that are open. done runs
+	// once on the loop.
+	SocketConnections(fds []*SharedFD, done func(count int, err error))
 	// SocketQueues finds off the loop what waits in the sockets and who may accept it, in the order
 	// of fds. done runs once on the loop.
 	SocketQueues(fds []*SharedFD, done func([]SocketQueue))

@@ -70,16 +70,31 @@ func (k *Host) RemoveSocket(fd *host.SharedFD, a listen.Address) {
 	})
 }
 
+// SocketConnections implements [host.Sockets].
+func (k *Host) SocketConnections(fds []*host.SharedFD, done func(int, error)) {
+	numbers := hold(fds)
+	k.opening.Begin(&k.binds, func() {
+		count, err := listener.Connections(numbers)
+		for _, fd := range fds {
+			fd.Release()
+		}
+		k.loop.Post(func() { done(count, err) })
+	})
+}
+
+// hold adds a user to each of the descriptors, and returns their numbers.
+func hold(fds []*host.SharedFD) []int {
+	numbers := make([]int, len(fds))
+	for i, fd := range fds {
+		numbers[i] = fd.Hold().FD()
+	}
+	return numbers
+}
+
 // SocketQueues implements [host.Sockets].
 func (k *Host) SocketQueues(fds []*host.SharedFD, done func([]host.SocketQueue)) {
-	for _, fd := range fds {
-		fd.Hold()
-	}
+	numbers := hold(fds)
 	k.opening.Begin(&k.binds, func() {
-		numbers := make([]int, len(fds))
-		for i, fd := range fds {
-			numbers[i] = fd.FD()
-		}
 		self := os.Getpid()
 		found := listener.Queues(numbers, func(pid int) bool { return pid == self || pid == k.keeper })
 		all := make([]host.SocketQueue, len(fds))

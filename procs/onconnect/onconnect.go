@@ -22,6 +22,7 @@ const connectPause = time.Second
 type Options struct {
 	Loop      *loop.Loop
 	Scope     *loop.Scope
+	Host      host.Sockets
 	Log       *slog.Logger
 	Sockets   *sockets.Set
 	Config    func() *config.Config                     // the active one
@@ -34,12 +35,16 @@ type Options struct {
 type Connectors struct {
 	Options
 	watching map[string]*connector    // by program
+	idle     map[string]*idler        // likewise: those that run and have an idle_timeout
 	started  map[string]time.Duration // when a connection last started it, by program
 }
 
 // New returns connectors that watch nothing.
 func New(o Options) *Connectors {
-	return &Connectors{o, map[string]*connector{}, map[string]time.Duration{}}
+	return &Connectors{
+		Options: o, watching: map[string]*connector{}, idle: map[string]*idler{},
+		started: map[string]time.Duration{},
+	}
 }
 
 // A connector watches the sockets of one program, or waits to do so.
@@ -51,6 +56,9 @@ type connector struct {
 // UpdateAll watches the sockets of all programs that wait for a connection, and no others.
 func (c *Connectors) UpdateAll() {
 	for name := range c.watching {
+		c.Update(name)
+	}
+	for name := range c.idle {
 		c.Update(name)
 	}
 	for _, p := range c.Config().Programs {
@@ -69,7 +77,9 @@ func startsOnConnect(p *config.Program) bool {
 // changed.
 func (c *Connectors) Update(name string) {
 	p := c.Config().Program(name)
-	wanted := p != nil && startsOnConnect(p) && !c.Ending() && c.isDown(name)
+	concerned := p != nil && startsOnConnect(p) && !c.Ending()
+	c.updateIdle(name, p, concerned)
+	wanted := concerned && c.isDown(name)
 	if wanted == (c.watching[name] != nil) {
 		return
 	}
@@ -125,6 +135,9 @@ func (c *Connectors) forget(name string) {
 func (c *Connectors) ForgetAll() {
 	for name := range c.watching {
 		c.forget(name)
+	}
+	for name := range c.idle {
+		c.forgetIdle(name)
 	}
 }
 

@@ -107,6 +107,11 @@ func (k *Kernel) ChangeSocket(fd *host.SharedFD, s *config.Socket, a listen.Addr
 // RemoveSocket implements [host.Sockets].
 func (k *Kernel) RemoveSocket(fd *host.SharedFD, _ listen.Address) { fd.Release() }
 
+// SocketConnections implements [host.Sockets]: there are none.
+func (k *Kernel) SocketConnections(_ []*host.SharedFD, done func(int, error)) {
+	k.session.Post(func() { done(0, nil) })
+}
+
 // SocketQueues implements [host.Sockets].
 func (k *Kernel) SocketQueues(fds []*host.SharedFD, done func([]host.SocketQueue)) {
 	k.session.Post(func() { done(make([]host.SocketQueue, len(fds))) })

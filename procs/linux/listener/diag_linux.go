@@ -29,13 +29,20 @@ const (
 	showName, showVFS, showQueue = 1, 2, 0x10 // of Unix sockets
 	attrName, attrVFS, attrQueue = 0, 1, 4
 
-	tcpListen = 10 // state of a socket that listens
-	noCookie  = 1<<32 - 1
+	// states of a socket
+	established, synReceived, closeWait, tcpListen, newSynReceived = 1, 3, 8, 10, 12
+
+	listening = 1 << tcpListen
+	connected = 1<<established | 1<<synReceived | 1<<closeWait | 1<<newSynReceived
+	anyState  = 1<<32 - 1
+
+	noCookie = 1<<32 - 1
 )
 
 // A found socket is one of the kernel's sockets.
 type found struct {
 	inode     uint32
+	state     byte
 	at        netip.AddrPort // of TCP and UDP
 	name      string         // path or abstract name of a Unix socket
 	pathInode uint32         // inode of its path; 0: none
@@ -92,13 +99,13 @@ func exchange(request []byte, dump bool, each func(message []byte)) error {
 	}
 }
 
-// ipSockets returns the listening sockets of TCP, or the unconnected ones of UDP, of a family.
-func ipSockets(family byte, udp bool) (all []found, err error) {
+// ipSockets returns the sockets of a family, either those of TCP in one of the states, or those of
+// UDP.
+func ipSockets(family byte, udp bool, states uint32) (all []found, err error) {
 	request := make([]byte, inetRequestBytes)
 	request[0], request[1] = family, unix.IPPROTO_TCP
-	states := uint32(1 << tcpListen)
 	if udp {
-		request[1], states = unix.IPPROTO_UDP, 1<<32-1
+		request[1], states = unix.IPPROTO_UDP, anyState
 	}
 	binary.NativeEndian.PutUint32(request[4:], states)
 	err = exchange(request, true, func(m []byte) {
@@ -110,6 +117,7 @@ func ipSockets(family byte, udp bool) (all []found, err error) {
 			addr = netip.AddrFrom16([16]byte(m[8:24]))
 		}
 		all = append(all, found{
+			state:   m[1],
 			at:      netip.AddrPortFrom(addr, binary.BigEndian.Uint16(m[4:])),
 			waiting: binary.NativeEndian.Uint32(m[56:]), most: binary.NativeEndian.Uint32(m[60:]),
 			inode: binary.NativeEndian.Uint32(m[68:]),
@@ -143,7 +151,7 @@ func unixSockets(inode uint32) (all []found, err error) {
 		if len(m) < unixMessageBytes {
 			return
 		}
-		s := found{inode: binary.NativeEndian.Uint32(m[4:])}
+		s := found{state: m[2], inode: binary.NativeEndian.Uint32(m[4:])}
 		for rest := m[unixMessageBytes:]; len(rest) >= unix.SizeofNlAttr; {
 			size := int(binary.NativeEndian.Uint16(rest))
 			if size < unix.SizeofNlAttr || size > len(rest) {
@@ -201,7 +209,7 @@ func rivals(a listen.Address) (all []found) {
 		return all
 	}
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
-		sockets, _ := ipSockets(family, a.Network.IsUDP())
+		sockets, _ := ipSockets(family, a.Network.IsUDP(), listening)
 		for _, s := range sockets {
 			if a.Excludes(addressOf(s.at, a)) {
 				all = append(all, s)
@@ -294,10 +302,65 @@ func Queues(fds []int, own func(pid int) bool) map[int]Queue {
 func allSockets() (all []found) {
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
 		for _, udp := range []bool{false, true} {
-			some, _ := ipSockets(family, udp)
+			some, _ := ipSockets(family, udp, listening)
 			all = append(all, some...)
 		}
 	}
 	some, _ := unixSockets(0)
 	return append(all, some...)
+}
+
+// Connections returns how many connections of these open sockets a program has accepted, or may
+// accept, and not closed.
+func Connections(fds []int) (count int, err error) {
+	var all []found
+	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
+		some, err := ipSockets(family, false, connected)
+		if err != nil {
+			return 0, err
+		}
+		all = append(all, some...)
+	}
+	some, err := unixSockets(0)
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range some {
+		if s.state == established || s.state == tcpListen { // its backlog is not shown otherwise
+			all = append(all, s)
+		}
+	}
+	for _, fd := range fds {
+		a, err := Address(fd)
+		if err != nil || !a.Network.Connects() {
+			continue
+		}
+		for _, s := range all {
+			switch {
+			case !s.isOf(a):
+			case s.state == tcpListen:
+				count += int(s.waiting)
+			default:
+				count++
+			}
+		}
+	}
+	return count, nil
+}
+
+// isOf reports whether a connection was made to the address.
+func (s *found) isOf(a listen.Address) bool {
+	switch {
+	case a.Network == listen.Unix && a.Path() == "":
+		return s.name == "\x00"+strings.TrimPrefix(a.Address, "@")
+	case a.Network == listen.Unix:
+		return strings.TrimRight(s.name, "\x00") == a.Address
+	}
+	port := ":" + strconv.Itoa(int(s.at.Port()))
+	if a.Address == port {
+		return true
+	}
+	at, err := netip.ParseAddrPort(a.Address)
+	return err == nil && at.Port() == s.at.Port() &&
+		(at.Addr().IsUnspecified() || at.Addr().WithZone("") == s.at.Addr().Unmap())
 }

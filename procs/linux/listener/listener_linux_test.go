@@ -75,6 +75,13 @@ func TestOpen(t *testing.T) {
 		if _, err := c.Write([]byte("hello")); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
+		want := 1
+		if !address(t, text).Network.Connects() {
+			want = 0
+		}
+		if n, err := Connections([]int{fd}); n != want || err != nil {
+			t.Errorf("%s has %d connections, %v, want %d", text, n, err, want)
+		}
 		if q := Queues([]int{fd}, func(int) bool { return false })[fd]; q.Waiting == 0 || len(q.Holders) != 1 || q.Holders[0].Pid != os.Getpid() {
 			t.Errorf("%s: queue %+v, want something from this process", text, q)
 		}
