@@ -298,6 +298,7 @@ func (d *builder) checkSockets() {
 // checkAccept checks a program that has a process for each connection.
 func (d *builder) checkAccept() {
 	s := &d.sockets
+	d.mistakeAt("accept").Warn("superd does not accept connections for programs yet, so this one is not started: write accept = false, and let it accept by itself")
 	if !s.OnConnect {
 		d.mistakeAt("accept").Fail(`each connection starts a process: write autostart = "on-connect", too`)
 	}

@@ -67,6 +67,11 @@ func (a *spawnAttempt) startMain() {
 	r := a.run
 	in := r.in
 	a.timer.Stop()
+	if r.program.Sockets != nil && r.program.Sockets.Accept {
+		const text = "superd does not accept connections for programs yet: write accept = false"
+		a.failed(fsm.ReasonStartFailed.With(text), host.FaultFinal)
+		return
+	}
 	sockets, ok := holdSockets(r)
 	if !ok {
 		a.failed(fsm.ReasonStartFailed.With("a reload has closed a socket that it gets"), host.FaultResource)
