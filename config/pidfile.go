@@ -8,6 +8,7 @@ import (
 
 	"superd/config/codec"
 	"superd/config/document"
+	"superd/config/environ"
 )
 
 // pidFile reads the path of a pid file.
@@ -19,7 +20,7 @@ var pidFile = codec.Codec[string]{
 		if !ok || !v.Template(s) {
 			return "", false
 		}
-		if all, _ := document.References(s); slices.ContainsFunc(all, func(name string) bool { return !slices.Contains(runVariables, name) }) {
+		if all, _ := document.References(s); slices.ContainsFunc(all, func(name string) bool { return !environ.IsOfRun(name) }) {
 			v.Fail("%q: only variables of superd, such as ${SUPERD_REPLICA}, are known when the file is read: write the value", s)
 			return "", false
 		}
@@ -33,10 +34,10 @@ var pidFile = codec.Codec[string]{
 
 // PIDFilePath returns the path of the program's pid file; "" for none. run has the variables of the
 // run.
-func (p *Program) PIDFilePath(run Variables) (string, error) {
+func (p *Program) PIDFilePath(run environ.Variables) (string, error) {
 	expanded, unset, err := document.Expand(p.PIDFile, run.Get)
 	if err == nil && len(unset) > 0 {
-		err = errors.New(unsetMessage(unset))
+		err = errors.New(environ.UnsetMessage(unset))
 	}
 	if err != nil {
 		return "", fmt.Errorf("expand pid_file: %w", err)

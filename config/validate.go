@@ -12,6 +12,7 @@ import (
 
 	"superd/config/codec"
 	"superd/config/document"
+	"superd/config/environ"
 	"superd/internal/signame"
 	"superd/internal/words"
 )
@@ -106,6 +107,7 @@ func (d *builder) check() {
 		d.Health = &health
 	}
 	d.checkSandbox()
+	d.checkRolling()
 }
 
 // checkKill checks what follows the stop time-out.
@@ -374,7 +376,7 @@ func (l *loader) numberedLog(path string) *builder {
 // checkVariables warns of references to variables that are not set, as far as this is known before
 // a run.
 func (l *loader) checkVariables() {
-	surroundings := Inherited(l.environ)
+	surroundings := environ.Inherited(l.environ)
 	for _, d := range l.programs {
 		envFile, known, complete := d.checkEnvFiles(l.reader)
 		if !known {
@@ -384,13 +386,13 @@ func (l *loader) checkVariables() {
 			_, inherited := surroundings.Get(name)
 			_, inFile := envFile[name]
 			return inherited && d.InheritEnvironment || inFile ||
-				d.User != "" && slices.Contains(identityVariables, name) ||
-				slices.Contains(runVariables, name) || d.setsDirectory(name)
+				d.User != "" && environ.IsOfIdentity(name) ||
+				environ.IsOfRun(name) || d.setsDirectory(name) || d.setsSocket(name)
 		}
 		d.checkReferences(below)
-		d.checkAddresses(func(name string) bool {
+		d.checkEndpoints(func(name string) bool {
 			_, inherited := surroundings.Get(name)
-			return inherited && d.InheritEnvironment || slices.Contains(runVariables, name)
+			return inherited && d.InheritEnvironment || environ.IsOfRun(name)
 		})
 		if complete {
 			d.checkWords(below)
@@ -405,8 +407,15 @@ func (d *builder) checkReferences(below func(name string) bool) {
 	warn := func(v codec.Value, template string, isSet func(string) bool) {
 		_, needed := document.References(template)
 		slices.Sort(needed)
-		if unset := slices.DeleteFunc(slices.Compact(needed), isSet); len(unset) > 0 {
-			v.Warn("%s", unsetMessage(unset))
+		unset := slices.DeleteFunc(slices.Compact(needed), isSet)
+		for _, name := range unset {
+			if err := d.checkReference(name); err != nil {
+				v.Fail("%w", err)
+				return
+			}
+		}
+		if len(unset) > 0 {
+			v.Warn("%s", environ.UnsetMessage(unset))
 		}
 	}
 	for i, arg := range d.Command {
@@ -429,9 +438,9 @@ func (d *builder) checkReferences(below func(name string) bool) {
 	}
 }
 
-// checkAddresses warns of variables in addresses of ready and health that superd does not know.
+// checkEndpoints warns of variables in addresses of ready and health that superd does not know.
 // below reports whether one is set outside the program's own environment.
-func (d *builder) checkAddresses(below func(name string) bool) {
+func (d *builder) checkEndpoints(below func(name string) bool) {
 	for key, template := range map[string]string{
 		"ready.tcp": d.ready.TCP, "ready.http": d.ready.HTTP,
 		"health.tcp": d.health.TCP, "health.http": d.health.HTTP,

@@ -20,6 +20,8 @@ type Event struct {
 	From          string     `json:"from,omitempty"`
 	State         string     `json:"state,omitempty"`
 	Pid           int        `json:"pid,omitempty"`
+	Socket        string     `json:"socket,omitempty"`  // its name
+	Address       string     `json:"address,omitempty"` // of that socket
 	By            string     `json:"by,omitempty"`
 	ByKind        string     `json:"by_kind,omitempty"`
 	Reason        string     `json:"reason,omitempty"`

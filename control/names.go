@@ -27,6 +27,7 @@ const (
 	KindSkip     = "skip"
 	KindCommand  = "command"
 	KindReload   = "reload"
+	KindSocket   = "socket"
 	KindShutdown = "shutdown"
 	KindSuperd   = "superd"
 	KindGap      = "gap"

@@ -129,9 +129,11 @@ type ReloadResult struct {
 	Removed []string `json:"removed"`
 	Changed []string `json:"changed"` // applied live, or with a restart
 	// All programs of the old and the new configuration, sorted by name
-	Programs []Change    `json:"programs"`
-	Superd   []KeyChange `json:"superd"` // changed keys of [superd]
-	Notes    []string    `json:"notes"`  // further notes for the user
+	Programs []Change `json:"programs"`
+	// Sockets that differ, sorted by name
+	Sockets []SocketChange `json:"sockets"`
+	Superd  []KeyChange    `json:"superd"` // changed keys of [superd]
+	Notes   []string       `json:"notes"`  // further notes for the user
 
 	Unrecorded string `json:"unrecorded,omitzero"` // as in an Outcome
 }
@@ -141,6 +143,15 @@ type Change struct {
 	Program string      `json:"program"`
 	Change  string      `json:"change"` // unchanged, applied live, restart needed, added or removed
 	Keys    []KeyChange `json:"keys"`   // changed keys; never null
+}
+
+// A SocketChange is the effect of a reload on one socket.
+type SocketChange struct {
+	Socket string      `json:"socket"`
+	Change string      `json:"change"` // as in a Change, where it concerns the programs that get it
+	Keys   []KeyChange `json:"keys"`   // changed keys; never null
+	Opened []string    `json:"opened"` // addresses; never null
+	Closed []string    `json:"closed"` // likewise
 }
 
 // A KeyChange is a key of the configuration with a new meaning. Values are in TOML; null for none

@@ -32,7 +32,7 @@ func Run(o Options) (status int, err error) {
 		k.store.Put(name, o.Files[name])
 	}
 	k.front = k.store.Take(frontFile)
-	k.initial = len(k.store.Files()) == 0
+	k.initial = countOwn(k.store.Files()) == 0
 	k.showRuntimeDir()
 	if k.loop, err = loop.New(); err != nil {
 		return 0, fmt.Errorf("start keeper: %w", err)

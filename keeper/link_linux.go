@@ -64,7 +64,7 @@ func Join(caught *signals.Caught, openFiles *unix.Rlimit) (*Link, error) {
 		}
 		fd, ok := files[frontFile]
 		return ok && createdBy(fd, os.Getppid()) // the front process starts nothing else
-	})
+	}, isOwn)
 	socket, timer := l.Take(linkFile), l.Take(watchdogFile)
 	if pid > 0 && os.Getppid() == pid {
 		if socket < 0 {
@@ -93,15 +93,38 @@ func Join(caught *signals.Caught, openFiles *unix.Rlimit) (*Link, error) {
 		delete(l.files, frontFile)
 		l.Inherited(frontFile, fd) // for a program executed in this process
 	}
-	l.children = l.keeper == 0 && hadChildren(len(l.files) == 0)
+	l.children = l.keeper == 0 && hadChildren(countOwn(l.files) == 0)
 	for _, name := range fdstore.SortedNames(l.files) {
 		if name == frontFile {
 			continue // the keeper takes it
 		}
 		l.Inherited(name, l.files[name])
-		l.resumes = true
+		if _, given := fdstore.Given(name); !given {
+			l.resumes = true
+		}
 	}
 	return l, nil
+}
+
+// ControlFile is the name of the stored control socket.
+const ControlFile = "control"
+
+// isOwn reports whether superd itself stores descriptors under that name. Others are those of a
+// socket unit of systemd.
+func isOwn(name string) bool {
+	_, err := strconv.ParseUint(name, 10, 31)
+	return err == nil ||
+		slices.Contains([]string{linkFile, watchdogFile, frontFile, runtimeFile, ControlFile}, name)
+}
+
+// countOwn returns how many of the descriptors do not come from a socket unit.
+func countOwn(files map[string]int) (count int) {
+	for name := range files {
+		if _, given := fdstore.Given(name); !given {
+			count++
+		}
+	}
+	return count
 }
 
 // Take removes a stored descriptor and returns it, -1 if there is none with that name. The caller

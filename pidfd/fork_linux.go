@@ -113,6 +113,7 @@ func (f *cloneSpec) track(b *Progress) {
 func (a *Attr) fill(f *cloneSpec) error {
 	f.Files, f.Room, f.OpenFiles = append(f.Files, a.Files...), a.Room, a.OpenFiles
 	f.Credential, f.Cgroup, f.UserNamespace = a.Credential, a.CgroupFD, a.UserNamespace
+	f.PidVariable = a.PidVariable
 	if a.Progress != nil {
 		f.track(a.Progress)
 	} else {

@@ -13,6 +13,9 @@ type Attr struct {
 	Path string   // path of the executable; PATH is not searched
 	Args []string // arguments, beginning with the program's name
 	Env  []string // complete environment; nil is an empty one
+	// KEY= of a variable in Env that gets the child's pid as its value, "": none. If [Portable] is
+	// set, the variable stays as it is
+	PidVariable string
 	// Working directory, "" for this process's; base of a relative Path
 	Dir string
 	// Descriptors that become its 0, 1, 2…; -1 leaves a number closed. The caller still owns them.

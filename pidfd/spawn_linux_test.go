@@ -33,6 +33,30 @@ func TestSpawnGivesArgumentsEnvironmentAndDirectory(t *testing.T) {
 	}
 }
 
+// TestSpawnTellsThePid: the child finds its pid in its environment, also through slots that were
+// used before.
+func TestSpawnTellsThePid(t *testing.T) {
+	if Portable {
+		t.Skip("the portable fork leaves it to the program")
+	}
+	slots, err := ReserveSlots(-1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slots.Close()
+	for _, with := range []*Slots{nil, slots, slots} {
+		c := spawnAttr(t, &Attr{
+			Path: "/bin/sh", Args: []string{"sh", "-c", `echo "$$|$LISTEN_PID|$A|$Z"`},
+			Env: []string{"A=b", "LISTEN_PID=", "Z=c"}, PidVariable: "LISTEN_PID=", CgroupFD: -1, Slots: with,
+		})
+		pid := strconv.Itoa(c.Pid())
+		if got, want := c.silent(t), pid+"|"+pid+"|b|c\n"; got != want {
+			t.Errorf("the child printed %q, want %q", got, want)
+		}
+		mustExit(t, c.Process)
+	}
+}
+
 func TestSpawnStartsASession(t *testing.T) {
 	c := spawn(t, "read x")
 	sid, err := unix.Getsid(c.Pid())

@@ -18,10 +18,12 @@ type exitPolicy struct {
 	reconciler *reconciler
 	config     *configState
 	saveSelf   func() // queues the record of superd
-	anyStarted bool   // a program was started, by this superd or a predecessor
-	decided    bool   // an instance has decided the end of superd and the exit status
-	posted     bool   // a check whether all instances have ended is posted
-	status     int    // superd's exit status
+	// A connection may start the instance
+	awaits     func(*instance.Instance) bool
+	anyStarted bool // a program was started, by this superd or a predecessor
+	decided    bool // an instance has decided the end of superd and the exit status
+	posted     bool // a check whether all instances have ended is posted
+	status     int  // superd's exit status
 }
 
 // snapshot sets in the record of superd whether something was started, and the exit status in that
@@ -136,7 +138,7 @@ func (x *exitPolicy) allEnded() bool {
 		if in.IsLogger() {
 			return false // the shutdown ends it
 		}
-		return !in.Machine.State().AtRest() && in.Machine.State() != fsm.Waiting || in.RetryPending() || in.Membership.Leaves() || in.Machine.State() == fsm.Waiting && in.Node.IsComing() || in.AwaitsSchedule()
+		return !in.Machine.State().AtRest() && in.Machine.State() != fsm.Waiting || in.RetryPending() || in.Membership.Leaves() || x.awaits(in) || in.Machine.State() == fsm.Waiting && in.Node.IsComing() || in.AwaitsSchedule()
 	})
 }
 

@@ -21,6 +21,7 @@ type instanceOwner struct{ sup *Supervisor }
 //   - The reconciler enqueues the instance itself. It reads counters that the graph has updated.
 //   - The waiters are answered, unless a reconciliation is pending: the state may change again.
 //   - The subscribers are notified. That happens in a later turn, so they see the whole change.
+//   - The connectors watch sockets while no instance of the program is up.
 //   - The exit policy may begin the shutdown with this exit status, so it precedes the shutdown.
 //   - Replicas and shutdown are last, see onRest. A removal ends the scope of the instance, and the
 //     end of superd ends all scopes.
@@ -38,6 +39,9 @@ func (o instanceOwner) Transitioned(in *instance.Instance, from, to fsm.State) {
 	}
 	s.waiters.answer(in)
 	s.subscriptions.changed()
+	if in.Program.Sockets != nil {
+		s.connectors.Update(in.Program.Name)
+	}
 	// Also if the state is the same: a reload may end the slow retries of a failed instance
 	if in.StaysDown() {
 		s.exitPolicy.check(in)
@@ -55,6 +59,7 @@ func (o instanceOwner) onRest(in *instance.Instance) {
 	if in.Membership.Leaves() {
 		s.replicas.beginRemoval(in)
 	}
+	s.connectors.Sockets.Retry()
 	s.shutdown.removeEmpty(in)
 	s.exitPolicy.endIfAllEnded()
 	s.shutdown.proceed()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/config/environ"
 	"superd/procs/instance"
 	"superd/procs/probe"
 )
@@ -37,7 +38,7 @@ func newPlatform(o Options) *platform {
 			Random:      random,
 			RNG:         rand.New(random),
 			Prober:      probe.New(o.Loop, maxConcurrentChecks, random.Uint64()),
-			Environment: config.Inherited(o.Environment),
+			Environment: environ.Inherited(o.Environment),
 			Paths:       o.Paths,
 			Rules:       o.tests.rules,
 		},

@@ -18,6 +18,7 @@ import (
 	"superd/procs/instance/paths"
 	"superd/procs/reaper"
 	"superd/procs/snapshot"
+	"superd/procs/sockets"
 )
 
 // A recovery restores what a predecessor has left: instances, processes, FIFOs and stored
@@ -35,6 +36,7 @@ type recovery struct {
 	replicas   *replicas
 	applier    *applier
 	self       *selfRecord
+	sockets    *sockets.Set
 	onRest     func(*instance.Instance) // see [instanceOwner.onRest]
 
 	leftovers map[string][]host.Leftover // processes of unknown runs, by instance

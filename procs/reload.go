@@ -14,6 +14,8 @@ import (
 	"superd/procs/handover"
 	"superd/procs/host"
 	"superd/procs/instance"
+	"superd/procs/onconnect"
+	"superd/procs/sockets"
 )
 
 // reloadTimeout bounds how long the callers of a reload wait for a file whose reading hangs.
@@ -168,6 +170,8 @@ type applier struct {
 	conflicts     *conflicts
 	exitPolicy    *exitPolicy
 	subscriptions *subscriptions
+	sockets       *sockets.Set
+	connectors    *onconnect.Connectors
 }
 
 // compareAndApply activates next. It compares it with the active configuration first.
@@ -194,7 +198,12 @@ func (a *applier) applyWithoutExitPolicy(next *config.Config, diff config.Diff) 
 		a.Log.Info("configuration reloaded: no change")
 		return result
 	}
-	a.config.activate(next, func() { a.applyDiff(diff) })
+	a.config.activate(next, func() {
+		a.connectors.ForgetAll()
+		a.sockets.Configure(next.Sockets)
+		a.applyDiff(diff)
+		a.connectors.UpdateAll()
+	})
 	count := func(kind config.ChangeKind) int { return len(diff.Names(kind)) }
 	a.Log.Info("configuration reloaded", "added", count(config.ProgramAdded), "removed", count(config.ProgramRemoved),
 		"applied_live", count(config.AppliedLive), "restart_needed", count(config.RestartNeeded))

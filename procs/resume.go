@@ -22,6 +22,9 @@ func (c *recovery) adopt() error {
 	}
 	known := c.self.restore(r)
 	c.fds.Inherit(c.options.Predecessor.StoredFDs.Files, r.FDNames())
+	c.sockets.Adopt(r.Sockets)
+	stored := c.options.Predecessor.StoredFDs
+	c.sockets.Take(stored.Given, stored.Files, c.config.active.Sockets)
 	c.replicas.restoreScales(r)
 	if r.Incomplete {
 		if err := c.findUnrecorded(r); err != nil {
@@ -131,6 +134,7 @@ func (c *recovery) resumeRetirement(in *instance.Instance) {
 func (c *recovery) startMissing() {
 	r := c.options.Predecessor.Snapshot
 	if r == nil {
+		c.sockets.Configure(c.config.active.Sockets)
 		for _, in := range slices.Clone(c.registry.instances) {
 			c.replicas.autostart(in)
 		}
@@ -150,6 +154,8 @@ func (c *recovery) startMissing() {
 	if next := c.options.Config; !c.options.Predecessor.Resumed && next != c.config.active {
 		c.applier.applyWithoutExitPolicy(next, config.Compare(c.config.active, next))
 	}
+	// Not before: an older configuration may not have what the predecessor has opened
+	c.sockets.Configure(c.config.active.Sockets)
 	for _, program := range c.config.active.Programs {
 		c.replicas.createMissing(program, c.replicas.desiredFor(program.Name))
 	}

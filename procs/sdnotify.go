@@ -22,6 +22,7 @@ type readyNotifier struct {
 	reconciler *reconciler
 	shutdown   *shutdown
 	reloading  func() bool // reports whether a reload is running
+	opening    func() bool // a socket is being opened for the first time
 	notify     Notifier
 	// All programs that start by themselves were spawned once, or maxReadyDelay has passed
 	ready    bool
@@ -51,7 +52,7 @@ func (n *readyNotifier) update() {
 	case !n.shutdown.started() || n.shutdown.begun || n.reloading():
 	case n.ready:
 		n.notify.Status(n.summary())
-	case n.registry.counts[fsm.Spawning] == 0 && n.reconciler.idle(), !n.deadline.Active():
+	case n.registry.counts[fsm.Spawning] == 0 && n.reconciler.idle() && !n.opening(), !n.deadline.Active():
 		n.ready = true
 		n.deadline.Stop()
 		n.Log.Info("ready", "state", n.summary())

@@ -13,6 +13,7 @@
 //   - [handover.Recorder], [handover.FDKeeper], configState: what a successor must know
 //   - reaper, shutdown, exitPolicy, selfRecord: the end of processes and of superd
 //   - readyNotifier, subscriptions: who is told; outputEvents: what is recorded of output
+//   - [sockets.Set]: what superd listens on for programs
 //   - conflicts, replicas, selector: which instances there are
 //   - applier, reloads, recovery: changes of all of them
 //   - Supervisor: makes the parts, and has what others call: commands, status, diagnosis, scale
@@ -21,14 +22,17 @@ package procs
 import (
 	"time"
 
+	"superd/config"
 	"superd/procs/deps"
 	"superd/procs/eventlog"
 	"superd/procs/handover"
 	"superd/procs/host"
 	"superd/procs/instance"
+	"superd/procs/onconnect"
 	"superd/procs/reaper"
 	"superd/procs/schedule"
 	"superd/procs/snapshot"
+	"superd/procs/sockets"
 )
 
 // A Supervisor supervises the programs of one configuration.
@@ -55,6 +59,7 @@ type Supervisor struct {
 	recovery      *recovery
 	applier       *applier
 	self          *selfRecord
+	connectors    *onconnect.Connectors // has the sockets
 }
 
 // New returns a supervisor that has started nothing yet.
@@ -98,6 +103,15 @@ func (s *Supervisor) makeParts() {
 		AfterRecorded: s.recorder.AfterRecorded, ReleaseProcess: s.fds.ReleaseProcess,
 		StatusTimeout: instance.ExitStatusTimeout,
 	})
+	held := sockets.NewSet(sockets.Options{
+		Scope: p.Scope, Host: p.Host, Log: p.Log, Records: s.recorder, FDs: s.fds,
+		Changed: func() {
+			enqueueSocketWaiters(reg, s.reconciler)
+			s.connectors.UpdateAll()
+			s.subscriptions.changed()
+		},
+	})
+	p.Sockets = held
 	owner := instanceOwner{s}
 	p.Owner, p.Config, p.Records, p.FDs, p.Reaper = owner, owner, s.recorder, s.fds, s.reaper
 	p.Schedules = schedule.NewSet(p.Scope, p.options.Identity.BootID, p.options.Identity.Machine,
@@ -115,15 +129,26 @@ func (s *Supervisor) makeParts() {
 	s.waiters = newWaiters(s.reconciler)
 	s.reconciler.answer = s.waiters.answer
 	s.config = newConfigState(p, s.recorder, s.self.save)
-	s.shutdown = newShutdown(p, reg, s.recorder, s.reaper, s.self.save, s.self.saveEnd)
+	s.shutdown = newShutdown(p, reg, s.recorder, s.reaper, s.self.save, func() {
+		s.connectors.ForgetAll()
+		held.Close()
+		s.self.saveEnd()
+	})
+	s.connectors = onconnect.New(onconnect.Options{
+		Loop: p.Loop, Scope: p.Scope, Host: p.Host, Log: p.Log, Sockets: held, Instances: reg.of,
+		Config: func() *config.Config { return s.config.active },
+		Ending: func() bool { return s.shutdown.begun },
+	})
 	s.readyNotifier = &readyNotifier{
 		platform: p, registry: reg, reconciler: s.reconciler, shutdown: s.shutdown,
-		reloading: func() bool { return s.reloads.running }, notify: p.options.Notify,
+		reloading: func() bool { return s.reloads.running }, opening: held.Opening,
+		notify: p.options.Notify,
 	}
 	s.subscriptions = &subscriptions{platform: p, registry: reg, beforeWatchers: s.readyNotifier.update}
 	s.exitPolicy = &exitPolicy{
 		platform: p, shutdown: s.shutdown, registry: reg, reconciler: s.reconciler,
 		config: s.config, saveSelf: s.self.save,
+		awaits: func(in *instance.Instance) bool { return s.connectors.Awaits(in) },
 	}
 	s.self.recorder, s.self.shutdown, s.self.config, s.self.exitPolicy =
 		s.recorder, s.shutdown, s.config, s.exitPolicy
@@ -138,6 +163,7 @@ func (s *Supervisor) makeParts() {
 	s.applier = &applier{
 		platform: p, registry: reg, recorder: s.recorder, config: s.config, replicas: s.replicas,
 		conflicts: s.conflicts, exitPolicy: s.exitPolicy, subscriptions: s.subscriptions,
+		sockets: held, connectors: s.connectors,
 	}
 	s.reloads = &reloads{
 		platform: p, recorder: s.recorder, config: s.config, applier: s.applier,
@@ -146,7 +172,7 @@ func (s *Supervisor) makeParts() {
 	s.recovery = &recovery{
 		platform: p, registry: reg, recorder: s.recorder, fds: s.fds, reaper: s.reaper,
 		config: s.config, conflicts: s.conflicts, shutdown: s.shutdown, exitPolicy: s.exitPolicy,
-		replicas: s.replicas, applier: s.applier, self: s.self, onRest: owner.onRest,
+		replicas: s.replicas, applier: s.applier, self: s.self, sockets: held, onRest: owner.onRest,
 		leftovers: map[string][]host.Leftover{},
 	}
 }
@@ -166,6 +192,7 @@ func (s *Supervisor) Start(onEnd func()) {
 	s.readyNotifier.start()
 	if !s.shutdown.begun {
 		s.recovery.startMissing()
+		s.connectors.UpdateAll()
 		s.recovery.logStoppedByOperator()
 	} else { // requested before Start, or resumed
 		s.shutdown.resume()

@@ -71,6 +71,7 @@ func ctlCommands(flags *ctlFlags) []subcommand {
 		{"why", of(newWhyCommand)},
 		{"history", of(newHistoryCommand)},
 		{"tree", of(newTreeCommand)},
+		{"sockets", of(newSocketsCommand)},
 		{"events", of(newEventsCommand)},
 		{"scale", of(newScaleCommand)},
 		{"reload", of(newReloadCommand)},

@@ -201,6 +201,11 @@ func eventText(e *control.Event) string {
 		for _, line := range e.Output {
 			add("%s", line)
 		}
+	case control.KindSocket:
+		add("%s %s %s", e.Socket, e.Address, e.State)
+		if e.Reason != "" {
+			add("%s", e.Reason)
+		}
 	case control.KindSuperd:
 		add("superd %s, pid %d", e.State, e.Pid)
 		if e.Reason != "" {

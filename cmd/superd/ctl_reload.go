@@ -92,7 +92,7 @@ func checkReloadFlags(names []string, ofConfiguration bool, timeout time.Duratio
 const maxUnchanged = 20
 
 func printReloadResult(w io.Writer, r *control.ReloadResult) error {
-	differs := len(r.Added)+len(r.Removed)+len(r.Changed)+len(r.Superd) > 0
+	differs := len(r.Added)+len(r.Removed)+len(r.Changed)+len(r.Superd)+len(r.Sockets) > 0
 	if differs {
 		if err := printTable(w, reloadTable(r)); err != nil {
 			return err
@@ -124,6 +124,23 @@ func reloadTable(r *control.ReloadResult) *terminal.Table {
 	}
 	if len(r.Superd) > 0 {
 		add("[superd]", control.ChangeLive, r.Superd)
+	}
+	for _, c := range r.Sockets {
+		text := why(c.Keys, c.Change == control.ChangeRestart)
+		for _, part := range []struct {
+			does      string
+			addresses []string
+		}{{"opens ", c.Opened}, {"closes ", c.Closed}} {
+			if len(part.addresses) == 0 {
+				continue
+			}
+			if text != "" {
+				text += "; "
+			}
+			text += part.does + strings.Join(part.addresses, ", ")
+		}
+		t.Add(terminal.Cell{Text: "[socket." + c.Socket + "]"}, terminal.Cell{Text: c.Change, Colour: changeColour(c.Change)},
+			terminal.Cell{Text: terminal.Sanitize(text)})
 	}
 	unchanged := 0
 	for _, c := range r.Programs {

@@ -17,6 +17,7 @@ import (
 	"superd/control/server"
 	"superd/internal/logqueue"
 	"superd/keeper"
+	"superd/keeper/fdstore"
 	"superd/loop"
 	"superd/procs"
 	"superd/procs/eventlog"
@@ -77,13 +78,10 @@ func (d *daemon) serve(listener net.Listener, version control.Version) {
 	}()
 }
 
-// controlFile is the name under which the listening socket is stored. While no supervisor runs,
-// clients can connect and wait.
-const controlFile = "control"
-
 // listen listens on the control socket: on the stored one of the predecessor, if there is one.
+// While no supervisor runs, clients can connect and wait.
 func listen(link *keeper.Link, path string) (*net.UnixListener, error) {
-	if fd := link.Take(controlFile); fd >= 0 {
+	if fd := link.Take(keeper.ControlFile); fd >= 0 {
 		if listener, err := server.Inherit(fd, path); err == nil {
 			return listener, nil
 		}
@@ -100,7 +98,7 @@ func storeListener(link *keeper.Link, listener *net.UnixListener) (fd int, err e
 	}
 	failed := raw.Control(func(own uintptr) {
 		if fd, err = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0); err == nil {
-			err = link.Store(controlFile, fd)
+			err = link.Store(keeper.ControlFile, fd)
 		}
 	})
 	if err = errors.Join(failed, err); err != nil {
@@ -142,7 +140,12 @@ func (o fdKeeper) Store(name string, fd int) {
 
 // storedFDs returns the descriptors and exits that the keeper has for this supervisor.
 func storedFDs(link *keeper.Link) host.StoredFDs {
-	stored := host.StoredFDs{Files: link.Files()}
+	stored := host.StoredFDs{Files: link.Files(), Given: map[string]string{}}
+	for name := range stored.Files {
+		if given, ok := fdstore.Given(name); ok {
+			stored.Given[name] = given
+		}
+	}
 	for _, e := range link.Exits() {
 		stored.Exits = append(stored.Exits, storedExit(e))
 	}

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"superd/config/listen"
 	"superd/control"
 	"superd/internal/procfs"
 	"superd/logs"
@@ -139,6 +140,15 @@ func (f *fakeSupervisor) Scale(scalings []procs.Scaling, wait bool, done func([]
 	done([]procs.ScaleResult{{Program: scalings[0].Name, From: 1, To: scalings[0].Replicas,
 		Instances: []procs.CommandResult{{Name: "web@1", OK: true, State: fsm.Running, Message: "running, pid 7"}}}})
 	return func() { f.note("cancel") }, nil
+}
+
+func (f *fakeSupervisor) Sockets(done func([]procs.SocketStatus)) {
+	web := procs.SocketStatus{Programs: []string{"web"}, Queue: host.SocketQueue{Known: true, Waiting: 1, Most: 100}}
+	web.Socket, web.Address, web.Open = "http", listen.Address{Network: listen.TCP, Address: ":80"}, true
+	db := procs.SocketStatus{RetryIn: new(time.Second)}
+	db.Socket, db.Address = "db", listen.Address{Network: listen.Unix, Address: "/run/db"}
+	db.Failure = "address in use by process 7 (db)"
+	done([]procs.SocketStatus{web, db})
 }
 
 func (f *fakeSupervisor) MainPids() []int { return nil }

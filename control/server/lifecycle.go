@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/config/listen"
 	"superd/control"
 	"superd/procs"
 )
@@ -45,7 +46,24 @@ func reloadResult(r *procs.ReloadResult) control.ReloadResult {
 		c := &r.Programs[i]
 		out.Programs[i] = control.Change{Program: c.Name, Change: string(c.Kind), Keys: keyChanges(c.Keys)}
 	}
+	out.Sockets = []control.SocketChange{}
+	for i := range r.Sockets {
+		if c := &r.Sockets[i]; c.Kind != config.Unchanged {
+			out.Sockets = append(out.Sockets, control.SocketChange{
+				Socket: c.Name, Change: string(c.Kind), Keys: keyChanges(c.Keys),
+				Opened: addresses(c.Opened), Closed: addresses(c.Closed),
+			})
+		}
+	}
 	return out
+}
+
+func addresses(all []listen.Address) []string {
+	list := make([]string, len(all))
+	for i, a := range all {
+		list[i] = a.String()
+	}
+	return list
 }
 
 func keyChanges(all []config.KeyChange) []control.KeyChange {

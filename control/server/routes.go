@@ -30,6 +30,7 @@ func (s *Server) routes() []route {
 		{"GET", "/v1/logs", logParams, s.readLogs},
 		{"POST", "/v1/logs", logParams, s.readLogs},
 		{"GET", "/v1/tree", []string{"name"}, s.tree},
+		{"GET", "/v1/sockets", nil, s.sockets},
 		{"GET", "/v1/programs/{name}/why", nil, s.why},
 		{"GET", "/v1/why", []string{"name"}, s.why},
 		{"GET", "/v1/events", []string{"name", "since", "lines", "follow"}, s.events},

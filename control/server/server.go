@@ -72,6 +72,7 @@ type Supervisor interface {
 	WatchInstances(f func()) (cancel func())
 	Why(names []string) ([]procs.Diagnosis, error)
 	Tree(names []string, done func([]procs.ProcessTree)) error
+	Sockets(done func([]procs.SocketStatus))
 	Info() procs.Info
 	Write() // writes all recorded changes now
 }

@@ -198,7 +198,7 @@ func TestReload(t *testing.T) {
 	h.on(func() {
 		h.fake.report = procs.ReloadResult{Diff: config.Diff{Programs: []config.Change{{Name: "web", Kind: config.ProgramAdded}}}}
 	})
-	if status, body := h.request("POST", "/v1/reload", ""); status != 200 || body != `{"dry_run":false,"added":["web"],"removed":[],"changed":[],"programs":[{"program":"web","change":"added","keys":[]}],"superd":[],"notes":[]}`+"\n" {
+	if status, body := h.request("POST", "/v1/reload", ""); status != 200 || body != `{"dry_run":false,"added":["web"],"removed":[],"changed":[],"programs":[{"program":"web","change":"added","keys":[]}],"sockets":[],"superd":[],"notes":[]}`+"\n" {
 		t.Errorf("reload: %d %s", status, body)
 	}
 	h.on(func() {

@@ -44,6 +44,17 @@ const ReadyFD = 4
 // [SandboxBinary].
 const SandboxFD = 5
 
+// SocketFD is the descriptor at which the shim receives the first of [Step.Sockets].
+const SocketFD = 6
+
+// firstSocket is the number that the first socket has in the program. Source: SD_LISTEN_FDS_START
+// in man 3 sd_listen_fds.
+const firstSocket = 3
+
+// PidVariable is the variable that gets the pid of the program, if it is empty. Source: man 3
+// sd_listen_fds.
+const PidVariable = "LISTEN_PID="
+
 // SandboxBinary is the path to execute for the shim with a sandbox.
 const SandboxBinary = "/proc/self/fd/5"
 
@@ -51,6 +62,7 @@ const SandboxBinary = "/proc/self/fd/5"
 // is inherited.
 type Step struct {
 	ReadyFD    int // 0: none
+	Sockets    int // how many sockets become the program's descriptors from 3 on
 	Attributes Attributes
 	Sandbox    string // plan of a [Sandbox] as JSON; "": none
 	Umask      *uint32
@@ -66,7 +78,7 @@ type Stage uint8
 // The stages, in their order.
 const (
 	StageRead Stage = iota // the command line that superd wrote
-	StageReady
+	StagePass
 	StageOOM
 	StageNice
 	StageIO
@@ -82,7 +94,7 @@ const (
 
 var stageNames = [...]string{
 	StageRead:       "read arguments",
-	StageReady:      "pass ready.fd",
+	StagePass:       "pass descriptors",
 	StageOOM:        "set oom_score_adj",
 	StageNice:       "set nice",
 	StageIO:         "set ionice",
@@ -164,6 +176,9 @@ func (s *Step) Command() (args, env []string) {
 	if s.ReadyFD != 0 {
 		set("ready", strconv.Itoa(s.ReadyFD))
 	}
+	if s.Sockets != 0 {
+		set("sockets", strconv.Itoa(s.Sockets))
+	}
 	s.Attributes.write(set)
 	if s.Umask != nil {
 		set("umask", strconv.FormatUint(uint64(*s.Umask), 8))
@@ -210,6 +225,8 @@ func (s *Step) set(key string, n int64) bool {
 	switch key {
 	case "ready":
 		s.ReadyFD = int(n)
+	case "sockets":
+		s.Sockets = int(n)
 	case "umask":
 		mask := uint32(n)
 		s.Umask = &mask

@@ -23,6 +23,7 @@ func TestCommandIsReadBack(t *testing.T) {
 		"all":                 {Umask: ptr(uint32(0o777)), Attributes: Attributes{Limits: []rlimit.Limit{{Resource: rlimit.Core, Soft: 1 << 62, Hard: rlimit.Infinity}, {Resource: rlimit.NoFile, Soft: 1, Hard: 2}}, OOMScoreAdj: ptr(-999), Nice: ptr(-20), IOPriority: ptr(3 << 13), CPUs: []int{0, 5, 900}, Scheduling: &Scheduling{1, 50}}, Credential: &syscall.Credential{Uid: 1<<32 - 2, Gid: 5, Groups: []uint32{5, 1<<32 - 2}}},
 		"group":               {Credential: &syscall.Credential{Uid: 1, Gid: 2, Groups: []uint32{3}}},
 		"a strange directory": {Umask: ptr(uint32(0))},
+		"descriptors":         {ReadyFD: 9, Sockets: 4},
 		"a sandbox":           {Sandbox: `{"paths":[{"path":"/a, b=c"}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"slices"
+	"strconv"
 	"syscall"
 	"unsafe"
 
@@ -73,10 +75,11 @@ func failed(stage Stage, err error) *Error {
 // run returns only if a stage fails. report is the descriptor of the report, which may be moved.
 func (s *Step) run(box Sandbox, report *int) *Error {
 	// Before the limit on open files, since both open one.
-	if s.ReadyFD != 0 {
-		if err := s.passReadyFD(report); err != nil {
-			return failed(StageReady, err)
+	if s.ReadyFD != 0 || s.Sockets != 0 {
+		if err := s.passFiles(report); err != nil {
+			return failed(StagePass, err)
 		}
+		s.setPid()
 	}
 	if s.Attributes.limitsMemory() {
 		s.reserveMemory()
@@ -174,20 +177,44 @@ func (s *Step) changeUser(keep bool) *Error {
 	return nil
 }
 
-// passReadyFD moves the readiness descriptor of the program to its number.
-func (s *Step) passReadyFD(report *int) error {
-	if s.ReadyFD == *report {
-		moved, err := unix.FcntlInt(uintptr(*report), unix.F_DUPFD_CLOEXEC, ReadyFD+1)
-		if err != nil {
-			return err
-		}
-		*report = moved
-	}
-	if s.ReadyFD == ReadyFD {
-		return nil
-	}
-	if err := unix.Dup3(ReadyFD, s.ReadyFD, 0); err != nil {
+// passFiles moves the sockets and the readiness descriptor of the program to their numbers. The
+// report and the readiness descriptor first go above all numbers that others need.
+func (s *Step) passFiles(report *int) error {
+	above := max(s.ReadyFD, SocketFD+s.Sockets-1) + 1
+	moved, err := unix.FcntlInt(uintptr(*report), unix.F_DUPFD_CLOEXEC, above)
+	if err != nil {
 		return err
 	}
-	return unix.Close(ReadyFD)
+	if err := unix.Close(*report); err != nil {
+		return err
+	}
+	*report = moved
+	ready := -1
+	if s.ReadyFD != 0 {
+		if ready, err = unix.FcntlInt(ReadyFD, unix.F_DUPFD_CLOEXEC, above); err != nil {
+			return err
+		}
+		if err := unix.Close(ReadyFD); err != nil {
+			return err
+		}
+	}
+	for i := range s.Sockets { // upwards: each number is below that of its source
+		if err := unix.Dup3(SocketFD+i, firstSocket+i, 0); err != nil {
+			return err
+		}
+	}
+	for number := max(SocketFD, firstSocket+s.Sockets); number < SocketFD+s.Sockets; number++ {
+		unix.CloseOnExec(number)
+	}
+	if ready < 0 {
+		return nil
+	}
+	return unix.Dup3(ready, s.ReadyFD, 0)
+}
+
+// setPid gives the program its pid, if it expects it and the fork has not done so.
+func (s *Step) setPid() {
+	if i := slices.Index(s.Env, PidVariable); i >= 0 {
+		s.Env[i] += strconv.Itoa(os.Getpid())
+	}
 }

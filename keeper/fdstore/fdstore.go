@@ -60,6 +60,17 @@ func isName(name string) bool {
 	return name != "" && len(name) <= MaxNameBytes && !strings.ContainsFunc(name, func(r rune) bool { return r == ':' || r < ' ' || r > '~' })
 }
 
+// givenPrefix begins the names of descriptors from a socket unit: given/NUMBER/NAME.
+const givenPrefix = "given/"
+
+// Given returns the name that a socket unit of systemd has given to a descriptor; ok is false if it
+// comes from elsewhere.
+func Given(stored string) (name string, ok bool) {
+	rest, ok := strings.CutPrefix(stored, givenPrefix)
+	_, name, found := strings.Cut(rest, "/")
+	return name, ok && found
+}
+
 // environment returns env with the variables that pass names, in the order of their descriptors, to
 // the next program. It removes earlier variables of this kind.
 func environment(env, names []string, pid string) []string {

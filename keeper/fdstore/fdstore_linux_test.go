@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		fmt.Println(execHere())
 		os.Exit(1)
 	case "low":
-		files := Take(func(map[string]int) bool { return true })
+		files := Take(func(map[string]int) bool { return true }, nil)
 		open := map[int]bool{}
 		for _, fd := range files {
 			if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags == unix.FD_CLOEXEC {
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	case "take":
 		trust := os.Getenv("FDSTORE_TRUST") == "1"
-		files := Take(func(map[string]int) bool { return trust })
+		files := Take(func(map[string]int) bool { return trust }, nil)
 		var lines []string
 		for name, fd := range files {
 			flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 			lines = append(lines, fmt.Sprintf("%s %q %v %v\n", name, text[:n], flags == unix.FD_CLOEXEC, err))
 		}
 		slices.Sort(lines)
-		fmt.Print(strings.Join(lines, ""), len(Take(nil)), os.Getenv("LISTEN_FDS"), "\n")
+		fmt.Print(strings.Join(lines, ""), len(Take(nil, nil)), os.Getenv("LISTEN_FDS"), "\n")
 		os.Exit(0)
 	}
 	os.Exit(m.Run())

@@ -17,12 +17,17 @@ import (
 // removes the environment variables that describe them, so a second call finds none, and children
 // don't see them. Of several with one name the last counts.
 //
+// own reports whether a name is one under which this program stores descriptors. All others that
+// systemd passes come from a socket unit, where several may have one name: they are there under
+// names that [Given] understands.
+//
 // Call it before signals.MarkInheritedCloexec. The descriptors count if LISTEN_PID is this process,
 // or if parent confirms that they are from the parent process: it can't know the pid of a child
 // before the fork.
-func Take(parent func(files map[string]int) bool) map[string]int {
+func Take(parent func(files map[string]int) bool, own func(name string) bool) map[string]int {
 	pid, count, names := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS"), strings.Split(os.Getenv("LISTEN_FDNAMES"), ":")
-	place := numbersOf(os.Getenv(gapsVariable))
+	gaps := os.Getenv(gapsVariable)
+	place, bySystemd := numbersOf(gaps), pid != "" && gaps == ""
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", gapsVariable} {
 		os.Unsetenv(name)
 	}
@@ -41,6 +46,9 @@ func Take(parent func(files map[string]int) bool) map[string]int {
 		name := "unknown" // as in sd_listen_fds_with_names(3)
 		if i < len(names) && names[i] != "" {
 			name = names[i]
+		}
+		if bySystemd && !own(name) {
+			name = fmt.Sprintf("%s%d/%s", givenPrefix, i, name)
 		}
 		if earlier, ok := files[name]; ok {
 			unix.Close(earlier)

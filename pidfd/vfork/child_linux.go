@@ -86,6 +86,7 @@ func (s *Spec) execute() (errno syscall.Errno) {
 		return errno
 	}
 	s.growTable()
+	s.writePid()
 	if s.OpenFiles != nil {
 		if _, _, errno = syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(s.OpenFiles)), 0, 0, 0); errno != 0 {
 			return errno
@@ -93,6 +94,25 @@ func (s *Spec) execute() (errno syscall.Errno) {
 	}
 	_, _, errno = syscall.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(s.path)), uintptr(unsafe.Pointer(s.argv)), uintptr(unsafe.Pointer(s.envv)))
 	return errno
+}
+
+// writePid writes the child's pid, which the kernel has put there, into its environment.
+//
+//go:norace
+//go:nocheckptr
+//go:nosplit
+func (s *Spec) writePid() {
+	if s.pidAt == 0 {
+		return
+	}
+	end := s.pidAt
+	for n := *s.Pid; n > 0; n /= 10 {
+		end++
+	}
+	for n := *s.Pid; n > 0; n /= 10 {
+		end--
+		s.text[end] = '0' + byte(n%10)
+	}
 }
 
 // keepCapabilities makes all permitted capabilities ambient, so that the exec does not end them: in

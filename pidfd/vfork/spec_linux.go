@@ -28,6 +28,8 @@ type Spec struct {
 	// the child starts in a user namespace of its own, and keeps its capabilities there at the exec
 	UserNamespace bool
 	Cgroup        int // descriptor of the cgroup in which it starts; -1: the parent's
+	// KEY= of a variable in which the child writes its pid, set before SetProgram; "": none
+	PidVariable string
 
 	// where the kernel writes the child's pidfd before it exists, and its pid before its first
 	// instruction; Pid is needed for a program only
@@ -41,6 +43,7 @@ type Spec struct {
 	argv, envv **byte
 	groups     *uint32
 	text       []byte  // what the pointers point into
+	pidAt      int     // where in text the child writes its pid; 0: nowhere
 	pointers   []*byte // of argv and envv, each list with a final nil
 	mask       uint64  // signals blocked in the child: those of the thread that forks
 	args       cloneArgs
@@ -71,6 +74,9 @@ func (s *Spec) SetProgram(path, dir string, args, env []string) error {
 			size += len(text) + 1
 		}
 	}
+	if s.PidVariable != "" {
+		size += len(s.PidVariable) + maxPidDigits + 1
+	}
 	s.text = slices.Grow(s.text, size) // must not be reallocated below
 	s.pointers = slices.Grow(s.pointers, len(args)+1+len(env)+1)
 	var err error
@@ -83,6 +89,7 @@ func (s *Spec) SetProgram(path, dir string, args, env []string) error {
 	if s.envv, err = s.cStrings(env); err != nil {
 		return err
 	}
+	s.reservePid(env)
 	if dir != "" {
 		if s.dir, err = s.cString(dir); err != nil {
 			return err
@@ -113,6 +120,28 @@ func (s *Spec) cStrings(list []string) (first **byte, err error) {
 	}
 	s.pointers = append(s.pointers, nil)
 	return &s.pointers[at], nil
+}
+
+// maxPidDigits is the length of the longest pid, which is below 1<<22, and more. Source: man 5
+// proc_sys_kernel, pid_max.
+const maxPidDigits = 10
+
+// reservePid moves the variable with the pid to the end of s.text, where there is room for it.
+func (s *Spec) reservePid(env []string) {
+	at := len(s.pointers) - 1 - len(env)
+	for i, variable := range env {
+		if s.PidVariable == "" || variable != s.PidVariable {
+			continue
+		}
+		begin := len(s.text)
+		s.text = append(s.text, variable...)
+		s.pidAt = len(s.text)
+		for range maxPidDigits + 1 {
+			s.text = append(s.text, 0)
+		}
+		s.pointers[at+i] = &s.text[begin]
+		return
+	}
 }
 
 // cloneArgs is struct clone_args. Source: clone(2).

@@ -30,6 +30,7 @@ const (
 	Skip     Kind = "skip"
 	Command  Kind = "command"  // a command was given: reason, by
 	Reload   Kind = "reload"   // the configuration was read again, or refused
+	Socket   Kind = "socket"   // a socket of the configuration: socket, address, state, reason
 	Shutdown Kind = "shutdown" // superd begins to stop all programs
 	Superd   Kind = "superd"   // superd itself has started or ended
 	Gap      Kind = "gap"      // missing events; created by the reader
@@ -43,6 +44,9 @@ const (
 	Over      = "over"
 	Started   = "started" // of superd
 	Ended     = "ended"
+	Opened    = "opened" // of socket
+	Closed    = "closed"
+	Failed    = "failed"
 )
 
 // An Event is an event. Fields without a value are zero, and absent in JSON.
@@ -59,6 +63,8 @@ type Event struct {
 	From       string      `json:"from,omitempty"`
 	State      string      `json:"state,omitempty"`
 	Pid        int         `json:"pid,omitempty"`
+	Socket     string      `json:"socket,omitempty"`  // its name
+	Address    string      `json:"address,omitempty"` // of that socket
 	By         string      `json:"by,omitempty"`
 	ByKind     string      `json:"by_kind,omitempty"` // kind of actor, for scripts
 	Reason     string      `json:"reason,omitempty"`

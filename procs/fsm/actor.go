@@ -19,6 +19,8 @@ const (
 	ActorOperator                       // a command
 	ActorScale                          // a command that changes the number of replicas
 	ActorShutdown                       // the shutdown of superd
+	ActorConnection                     // a connection to one of its sockets
+	ActorIdle                           // idle_timeout: no connection
 	ActorOther                          // of another version of superd, or its record is lost
 	actorCount
 )
@@ -46,6 +48,8 @@ var actorTexts = [actorCount]string{
 	ActorOperator:      "the operator",
 	ActorScale:         "the operator (scaled)",
 	ActorShutdown:      "the shutdown",
+	ActorConnection:    "a connection",
+	ActorIdle:          "idle_timeout",
 	ActorOther:         "an unknown actor",
 }
 

@@ -10,7 +10,7 @@ import (
 
 // TestConditions: what other instances mean for a start, a run and a stop.
 func TestConditions(t *testing.T) {
-	blocked, conflict := Conditions{AwaitsOthers: true, DependentsDown: true}, Conditions{Conflict: true, DependentsDown: true}
+	blocked, conflict := Conditions{AwaitsOthers: true, DependentsDown: true}, Conditions{Held: true, DependentsDown: true}
 	lost, ordered := Conditions{AwaitsOthers: true, Lost: true, DependentsDown: true}, Conditions{Ordered: true, DependentsDown: true}
 	start := func(c Conditions) func(m *Machine) {
 		return func(m *Machine) { m.WantUp(By(ActorConfiguration), false, c) }

@@ -39,7 +39,7 @@ func explorationPrograms() []*config.Program {
 // allConditions has the combinations of conditions that can occur. Conflict is not combined with
 // AwaitsOthers: either blocks a start, and nothing else reads the two.
 var allConditions = func() (all []Conditions) {
-	for _, c := range []Conditions{{}, {Conflict: true}, {AwaitsOthers: true}, {AwaitsOthers: true, Lost: true}} {
+	for _, c := range []Conditions{{}, {Held: true}, {AwaitsOthers: true}, {AwaitsOthers: true, Lost: true}} {
 		for i := range 6 {
 			c.HasDependents, c.DependentsDown, c.Ordered = i/2 > 0, i/2 < 2, i%2 == 1
 			all = append(all, c)
@@ -64,7 +64,7 @@ const (
 func conditionsFor(reads int) (indices []int) {
 	for i, c := range allConditions {
 		single := 0
-		for _, is := range []bool{c.Conflict, c.Ordered, c.HasDependents, c.AwaitsOthers} {
+		for _, is := range []bool{c.Held, c.Ordered, c.HasDependents, c.AwaitsOthers} {
 			if is {
 				single++
 			}
@@ -79,7 +79,7 @@ func conditionsFor(reads int) (indices []int) {
 // masked returns the conditions with those reset that a method does not read.
 func (c Conditions) masked(reads int) Conditions {
 	if reads&readsConflict == 0 {
-		c.Conflict = false
+		c.Held = false
 	}
 	if reads&readsOrdered == 0 {
 		c.Ordered = false

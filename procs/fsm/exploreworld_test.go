@@ -114,7 +114,7 @@ func (r Reason) empty() bool {
 // spec returns what must never be in a transition, and is; empty: nothing.
 func (o *op) spec(t Transition, m *Machine, c Conditions) string {
 	switch {
-	case slices.Contains(t.Effects, Spawn) && (c.AwaitsOthers || c.Conflict || m.AwaitsSchedule()):
+	case slices.Contains(t.Effects, Spawn) && (c.AwaitsOthers || c.Held || m.AwaitsSchedule()):
 		return "it is started while its start is blocked"
 	case t.From != Waiting && t.To == Waiting && !m.StartBlocked(c) && !c.Ordered:
 		return "it waits for nothing"

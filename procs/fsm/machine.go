@@ -56,7 +56,8 @@ type Conditions struct {
 	// All dependents that must be down before it are down, as without any dependents
 	DependentsDown bool
 	Ordered        bool // it is ordered after other programs
-	Conflict       bool // a conflicting instance must be gone before its start
+	// A conflicting instance must be gone, or a socket opened, before its start
+	Held bool
 }
 
 // New returns the machine of a new instance, which is stopped. rules is a table with planted
@@ -129,10 +130,11 @@ func (m *Machine) Retries() bool { return m.state == Failed && m.outcome == RunE
 // AwaitsSchedule reports whether no run may start before the next time of the program's schedule.
 func (m *Machine) AwaitsSchedule() bool { return m.program.Scheduled() && !m.runPending }
 
-// StartBlocked reports whether a start has to wait: for a conflicting instance, for requirements
-// and orderings, for the schedule or, if a new run was requested, until the dependents are down.
+// StartBlocked reports whether a start has to wait: for a conflicting instance or a socket, for
+// requirements and orderings, for the schedule or, if a new run was requested, until the dependents
+// are down.
 func (m *Machine) StartBlocked(c Conditions) bool {
-	return c.Conflict || c.AwaitsOthers || m.AwaitsSchedule() || m.restartPending && !c.DependentsDown
+	return c.Held || c.AwaitsOthers || m.AwaitsSchedule() || m.restartPending && !c.DependentsDown
 }
 
 // MustEnd reports whether a run that exists, or is about to, has to end.

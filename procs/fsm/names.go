@@ -72,6 +72,8 @@ var actorNames = [actorCount]string{
 	ActorOperator:      "operator",
 	ActorScale:         "scale",
 	ActorShutdown:      "shutdown",
+	ActorConnection:    "connection",
+	ActorIdle:          "idle",
 	ActorOther:         "other",
 }
 
@@ -98,6 +100,7 @@ var reasonNames = [reasonCount]string{
 	ReasonWaitsForDependency: "waits-for-dependency",
 	ReasonWaitsForDependents: "waits-for-dependents",
 	ReasonWaitsForConflict:   "waits-for-conflict",
+	ReasonWaitsForSocket:     "waits-for-socket",
 	ReasonWaitsForSchedule:   "waits-for-schedule",
 
 	ReasonStopping:          "stopping",
@@ -162,6 +165,7 @@ var reasonNames = [reasonCount]string{
 	ReasonOutputDropped: "output-dropped",
 	ReasonLogOutage:     "log-outage",
 	ReasonLogOutageOver: "log-outage-over",
+	ReasonSocketFailed:  "socket-failed",
 }
 
 // String returns the name of the kind in the journal and in JSON; empty for ReasonNone.

@@ -37,6 +37,7 @@ const (
 	ReasonWaitsForDependency // for a requirement or an ordering
 	ReasonWaitsForDependents // its dependents are not down yet
 	ReasonWaitsForConflict   // a conflicting instance is not removed yet
+	ReasonWaitsForSocket     // a socket that it gets is not open
 	ReasonWaitsForSchedule   // no time of its schedule is due
 
 	// Why it is stopped.
@@ -109,6 +110,7 @@ const (
 	ReasonOutputDropped
 	ReasonLogOutage
 	ReasonLogOutageOver
+	ReasonSocketFailed // a socket can't be opened, or changed
 	reasonCount
 )
 
@@ -151,6 +153,7 @@ var phrases = [reasonCount]string{
 	ReasonWaitsForDependency: "waits for ",
 	ReasonWaitsForDependents: "waits until ",
 	ReasonWaitsForConflict:   "waits until ",
+	ReasonWaitsForSocket:     "waits for ",
 	ReasonStopping:           "stop requested by ",
 	ReasonStopped:            "stopped by ",
 	ReasonStoppingToStart:    "start requested during the stop by ",

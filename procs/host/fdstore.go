@@ -26,6 +26,8 @@ type FDStore interface {
 
 // A StoredFDs is what the keeper passed to this superd. The supervisor owns the descriptors.
 type StoredFDs struct {
+	// What a socket unit of systemd has passed, by names in Files: the names that the unit gives
+	Given map[string]string
 	Files map[string]int // by the names under which they were stored
 	Exits []StoredExit   // exits of processes that ended while no supervisor lived
 }

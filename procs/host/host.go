@@ -16,6 +16,8 @@ import (
 // A Host starts processes and reaps superd's children. It is the kernel, or a simulation. All
 // methods are called on the loop and do not block, unless their comment says otherwise.
 type Host interface {
+	Sockets
+
 	// Spawn starts the program of spec off the loop. done runs once on the loop, unless the spawn
 	// was cancelled.
 	Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn

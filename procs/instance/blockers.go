@@ -25,6 +25,9 @@ func (n *node) blockedReason() fsm.Reason {
 			fmt.Sprintf("%s is removed, which conflicts with it and is %s",
 				in.Membership.Conflict.Name, in.Membership.Conflict.Machine.State()))
 	case e != nil:
+	case held(in):
+		missing, _ := missingSocket(in)
+		return fsm.ReasonWaitsForSocket.With(missing)
 	case m.RestartPending():
 		return fsm.ReasonWaitsForDependents.With(n.remainingDependents() + " down, then restarts")
 	default:

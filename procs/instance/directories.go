@@ -26,7 +26,7 @@ func removedDirectories(r *run) []string {
 // claimDirectories counts the run as a user of its runtime directories until it is over. After a
 // reload an ending run may have one in common with a new run of another program.
 func claimDirectories(r *run) {
-	users := &r.in.Env.directoryUsers
+	users := &r.in.Env.shared.directoryUsers
 	for _, path := range removedDirectories(r) {
 		if *users == nil {
 			*users = map[string]int{}
@@ -47,7 +47,7 @@ func removeDirectories(r *run) {
 	end := func() { in.Apply(in.Machine.TornDown(in.Conditions(), in.Env.RNG)) }
 	var paths []string
 	for _, path := range removedDirectories(r) {
-		if in.Env.directoryUsers[path] <= 1 {
+		if in.Env.shared.directoryUsers[path] <= 1 {
 			paths = append(paths, path)
 		}
 	}

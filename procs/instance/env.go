@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/config/environ"
 	"superd/logs"
 	"superd/loop"
 	"superd/pidfd"
@@ -18,6 +19,7 @@ import (
 	"superd/procs/instance/paths"
 	"superd/procs/probe"
 	"superd/procs/schedule"
+	"superd/procs/sockets"
 )
 
 // An Env is what all instances of a supervisor run on. It decides nothing, and none of its fields
@@ -31,7 +33,7 @@ type Env struct {
 	Random      *rand.ChaCha8
 	RNG         *rand.Rand // draws from Random
 	Prober      *probe.Prober
-	Environment config.Variables // environment that programs inherit
+	Environment environ.Variables // environment that programs inherit
 	Paths       paths.Paths
 	Rules       *fsm.Table             // nil: those of [fsm.Rules]
 	Graph       *deps.Graph[*Instance] // dependencies between the instances
@@ -42,7 +44,13 @@ type Env struct {
 	Records Records
 	FDs     FDs
 	Reaper  Reaper
+	Sockets *sockets.Set
 
+	shared shared
+}
+
+// shared is what the instances have in common and keep themselves.
+type shared struct {
 	outputs        *output.Env    // nil before the first instance
 	directoryUsers map[string]int // number of runs that use each directory that is removed
 }

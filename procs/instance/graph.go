@@ -42,7 +42,7 @@ func (n *node) Availability() deps.Availability {
 	case fsm.Waiting:
 		switch {
 		case in.MustEnd(): // see below
-		case n.Blocked(), m.AwaitsSchedule():
+		case n.Blocked(), m.AwaitsSchedule(), lacksSocket(in):
 			return deps.Paused
 		default:
 			return deps.Coming

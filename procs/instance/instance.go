@@ -142,7 +142,7 @@ func (in *Instance) Conditions() fsm.Conditions {
 	n := &in.Node
 	return fsm.Conditions{
 		AwaitsOthers: n.Waiting(), Lost: n.Lost(), HasDependents: n.HasDependents(),
-		DependentsDown: n.DependentsDown(), Ordered: n.Ordered(), Conflict: in.Membership.Conflict != nil,
+		DependentsDown: n.DependentsDown(), Ordered: n.Ordered(), Held: held(in),
 	}
 }
 

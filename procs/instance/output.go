@@ -14,10 +14,10 @@ type outputInstance struct{ in *Instance }
 
 func (o outputInstance) Env() *output.Env {
 	e := o.in.Env
-	if e.outputs == nil {
-		e.outputs = &output.Env{Host: e.Host, Store: e.Store, Log: e.Log, FDs: e.FDs, Paths: e.Paths}
+	if e.shared.outputs == nil {
+		e.shared.outputs = &output.Env{Host: e.Host, Store: e.Store, Log: e.Log, FDs: e.FDs, Paths: e.Paths}
 	}
-	return e.outputs
+	return e.shared.outputs
 }
 
 func (o outputInstance) Name() string       { return o.in.Name }

@@ -255,7 +255,7 @@ func (a *Recovered) resumeSpawning(r *run) {
 	switch {
 	case v.Hook != nil && (v.Hook.Process != nil || a.Saved.Start != nil):
 		a.resumeHook(r.spawn.preStart(), v.Hook)
-		if in.MustEnd() || in.Membership.Conflict != nil {
+		if in.MustEnd() || held(in) {
 			r.hook.stop()
 		}
 	case start != nil && start.Process != nil:

@@ -7,6 +7,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/sockets"
 )
 
 // beginRun begins a run.
@@ -67,11 +68,22 @@ func (a *spawnAttempt) startMain() {
 	r := a.run
 	in := r.in
 	a.timer.Stop()
+	if r.program.Sockets != nil && r.program.Sockets.Accept {
+		const text = "superd does not accept connections for programs yet: write accept = false"
+		a.failed(fsm.ReasonStartFailed.With(text), host.FaultFinal)
+		return
+	}
+	held, ok := holdSockets(r)
+	if !ok {
+		a.failed(fsm.ReasonStartFailed.With("a reload has closed a socket that it gets"), host.FaultResource)
+		return
+	}
 	a.timer = r.scope.After(r.program.StartTimeout, a.onTimeout)
 	record := r.newStartRecord(nil)
 	spec := r.spawnSpec(r.program, record)
 	spec.Process = &r.main.first
 	r.addNotify(spec, record)
+	sockets.Pass(spec, r.program.Sockets, held)
 	if record.value.Notify != "" || record.value.Ready != "" {
 		state := r.ownNotifyState()
 		state.notifyFDName, state.readyFDName = record.value.Notify, record.value.Ready

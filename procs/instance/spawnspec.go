@@ -1,9 +1,11 @@
 package instance
 
 import (
+	"strconv"
 	"strings"
 
 	"superd/config"
+	"superd/config/environ"
 	"superd/procs/host"
 	"superd/procs/instance/paths"
 )
@@ -40,13 +42,18 @@ func (r *run) spawnSpec(program *config.Program, record *startRecord) *host.Spaw
 }
 
 // runVariables returns the variables that superd sets for the run.
-func runVariables(r *run) config.Variables {
-	own := make(config.Variables, 0, 7)
+func runVariables(r *run) environ.Variables {
+	own := make(environ.Variables, 0, 7)
 	own.Set("SUPERD_INSTANCE", r.in.Name)
 	own.Set("SUPERD_INVOCATION_ID", r.invocationID)
 	own.Set("SUPERD_NAME", r.program.Name)
 	own.Set("SUPERD_OWNER", r.in.Env.Paths.RuntimeDir)
 	own.Set("SUPERD_REPLICA", replicaNumber(r.in.Name))
+	for _, fd := range r.program.Sockets.FDs() {
+		if fd.Variable != "" {
+			own.Set(fd.Variable, strconv.Itoa(fd.Number))
+		}
+	}
 	return own
 }
 

@@ -26,6 +26,8 @@ type attempt struct {
 	mu   sync.Mutex // never held while blocking, as the loop takes it
 	slot *startSlot // nil while it is queued
 
+	sockets []*host.SharedFD // of the program, until it is started
+
 	// Cancellation.
 	waits     bool   // no worker has taken it yet
 	committed bool   // it can't be cancelled: it makes a FIFO, forks, or has failed; done will run
@@ -52,6 +54,7 @@ func (a *attempt) Cancel(returned func()) bool {
 	a.returned = returned
 	if a.waits {
 		a.queue.cancel(&a.start)
+		a.dropSockets()
 		a.post(returned)
 	}
 	return true
@@ -155,6 +158,21 @@ func (a *attempt) childState() byte {
 		return 0
 	}
 	return s.State
+}
+
+// releaseSockets ends the use of the program's sockets.
+func (a *attempt) releaseSockets() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.dropSockets()
+}
+
+// dropSockets is releaseSockets with a.mu held.
+func (a *attempt) dropSockets() {
+	for _, s := range a.sockets {
+		s.Release()
+	}
+	a.sockets = nil
 }
 
 // begin registers the slot of the start. It reports whether the spawn was not cancelled.

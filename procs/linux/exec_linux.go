@@ -17,6 +17,9 @@ import (
 func (k *Host) execute(a *attempt, p *prepared, attr *pidfd.Attr) (*pidfd.Process, error) {
 	attr.Path, attr.Args, attr.Env, attr.Dir = p.path, p.argv, p.env, p.dir
 	attr.Credential = p.runAs.credential
+	if p.tellsPid {
+		attr.PidVariable = execshim.PidVariable
+	}
 	if step := k.stepFor(p); step != nil {
 		child, err := k.executeStep(a, p, step, attr)
 		if err != nil {
@@ -42,7 +45,7 @@ func (k *Host) executeStep(a *attempt, p *prepared, step *execshim.Step, attr *p
 		}
 	}
 	files := attr.Files
-	child, warnings, err := k.spawnStep(a, step, attr, p.ready[1], binary)
+	child, warnings, err := k.spawnStep(a, p, step, attr, binary)
 	if attr.UserNamespace && p.plan.BestEffort && refusesNamespace(err) {
 		p.plan.UserNamespace = nil
 		attr.Files = files
@@ -63,6 +66,7 @@ func (k *Host) stepFor(p *prepared) *execshim.Step {
 	}
 	return &execshim.Step{
 		ReadyFD:    p.readyNumber,
+		Sockets:    len(p.socketsFrom(firstPassed)),
 		Attributes: attributes,
 		Umask:      p.program.Umask,
 		Credential: p.runAs.credential,
@@ -76,7 +80,7 @@ func (k *Host) stepFor(p *prepared) *execshim.Step {
 // spawnStep starts the exec shim and returns when that has executed the program, with what a
 // sandbox could not enforce. After an error no process is left. binary is a descriptor of the shim
 // with the sandbox; -1: superd's own binary.
-func (k *Host) spawnStep(a *attempt, step *execshim.Step, attr *pidfd.Attr, ready, binary int) (*pidfd.Process, []sandbox.Failure, error) {
+func (k *Host) spawnStep(a *attempt, p *prepared, step *execshim.Step, attr *pidfd.Attr, binary int) (*pidfd.Process, []sandbox.Failure, error) {
 	var report [2]int
 	if err := unix.Pipe2(report[:], unix.O_CLOEXEC); err != nil {
 		return nil, nil, fmt.Errorf("make pipe: %w", err)
@@ -85,14 +89,21 @@ func (k *Host) spawnStep(a *attempt, step *execshim.Step, attr *pidfd.Attr, read
 	attr.Path, attr.Dir, attr.Credential = execshim.Binary, "", nil
 	attr.Args, attr.Env = step.Command()
 	attr.Files = append(attr.Files[:execshim.ReportFD:execshim.ReportFD], report[1])
-	if step.ReadyFD == 0 {
-		ready = -1
+	ready := -1
+	if step.ReadyFD != 0 {
+		ready = p.ready[1]
 	}
-	if step.ReadyFD != 0 || binary >= 0 {
+	if step.ReadyFD != 0 || step.Sockets != 0 || binary >= 0 {
 		attr.Files = append(attr.Files, ready)
 	}
 	if binary >= 0 {
-		attr.Path, attr.Files = execshim.SandboxBinary, append(attr.Files, binary)
+		attr.Path = execshim.SandboxBinary
+	}
+	if step.Sockets != 0 || binary >= 0 {
+		attr.Files = append(attr.Files, binary)
+	}
+	for _, s := range p.socketsFrom(firstPassed) {
+		attr.Files = append(attr.Files, s.FD())
 	}
 	child, err := k.spawn(a, attr)
 	unix.Close(report[1])
@@ -173,7 +184,7 @@ func explainStep(a *attempt, p *prepared, err error) error {
 		se.Path = p.dir
 	case execshim.StageGroups, execshim.StageGID, execshim.StageUID:
 		se.Path, se.Err = p.program.User, explainRunAs(p, failed.Errno)
-	case execshim.StageRead, execshim.StageReady, execshim.StageSandbox:
+	case execshim.StageRead, execshim.StagePass, execshim.StageSandbox:
 		// the stage says it all
 	default:
 		se.Err = explainAttribute(p.program, failed)

@@ -54,6 +54,9 @@ type Host struct {
 	removing    workers.Job       // their work
 	pidFiles    workers.Pool      // workers that read pid files of programs
 	pidReading  workers.Job       // their work
+	binds       workers.Pool      // one worker that opens sockets without a path
+	pathBinds   workers.Pool      // workers that open those with a path
+	opening     workers.Job       // their work
 	swept       sync.Map          // directories in which what an earlier superd left was removed
 	reach       sync.Once         // see checkReach
 	shim        shim.File         // the exec shim for sandboxes
@@ -103,6 +106,7 @@ func New(l *loop.Loop, o Options) (*Host, error) {
 	k.starts.crowded = k.crowded(o.Crowd)
 	k.gate.init()
 	k.unlinks.Limit, k.removals.Limit, k.pidFiles.Limit = unlinkSlots, removeSlots, pidFileSlots
+	k.binds.Limit, k.pathBinds.Limit = 1, socketSlots
 	l.Root().Defer(k.endRemovals)
 	l.Root().Defer(k.unlinking.Wait) // a successor must not have names removed later
 	if err := k.startTrees(o); err != nil {
@@ -148,9 +152,10 @@ func (k *Host) startTrees(o Options) error {
 }
 
 // Threads is how many threads a [Host] and a supervisor may block in the kernel: those of
-// starts, looks, kills, removals of cgroups and of names, the process scan, a reload and the
-// notifier.
-const Threads = startWorkers + maxHanging + cgroup.Threads + unlinkSlots + removeSlots + 1 + 1 + 1
+// starts, looks, kills, removals of cgroups and of names, sockets, the process scan, a reload and
+// the notifier.
+const Threads = startWorkers + maxHanging + cgroup.Threads + unlinkSlots + removeSlots + socketSlots + 1 +
+	1 + 1 + 1
 
 // unlinkSlots is how many workers remove names of FIFOs and notify sockets.
 const unlinkSlots = 1

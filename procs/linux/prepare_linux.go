@@ -28,7 +28,10 @@ type prepared struct {
 	notify      int    // its notify socket; -1: none
 	readyNumber int    // program's descriptor number of the write end of ready
 	ready       [2]int // readiness pipe; -1: none
-	unseen      bool   // superd could not open all that the exec will open as the user
+	sockets     []*host.SharedFD
+	firstSocket int  // number of the first one; 0 or 3
+	tellsPid    bool // LISTEN_PID gets its pid
+	unseen      bool // superd could not open all that the exec will open as the user
 
 	plan     *sandbox.Plan     // nil: no sandbox
 	warnings []sandbox.Failure // what of the plan could not be enforced
@@ -93,6 +96,7 @@ func prepare(a *attempt, spec *host.SpawnSpec, child *host.Child) (*prepared, er
 		return nil, &host.SpawnError{Stage: "expand configuration", Err: err}
 	}
 	p := &prepared{program: program, runAs: id, argv: argv, env: env, dir: dir, input: -1, notify: -1, ready: [2]int{-1, -1}, envSum: envSum}
+	p.sockets, p.firstSocket, p.tellsPid = spec.Sockets, spec.FirstSocket, spec.TellsPid
 
 	a.enter("prepare sandbox", "")
 	if p.plan, err = planSandbox(spec, owner, directories); err != nil {
@@ -192,6 +196,13 @@ func (p *prepared) files(null, stdout, stderr int) []int {
 	if p.input >= 0 {
 		files[0] = p.input
 	}
+	for i, s := range p.sockets {
+		if number := p.firstSocket + i; number < len(files) {
+			files[number] = s.FD()
+		} else {
+			files = append(files, s.FD())
+		}
+	}
 	if p.readyNumber > 0 {
 		for len(files) < p.readyNumber {
 			files = append(files, -1)
@@ -199,4 +210,16 @@ func (p *prepared) files(null, stdout, stderr int) []int {
 		files = append(files, p.ready[1])
 	}
 	return files
+}
+
+// firstPassed is the number of the first socket that is not standard input. Source: man 3
+// sd_listen_fds.
+const firstPassed = 3
+
+// socketsFrom returns the sockets of the program if the first one has that number.
+func (p *prepared) socketsFrom(first int) []*host.SharedFD {
+	if p.firstSocket != first {
+		return nil
+	}
+	return p.sockets
 }

@@ -18,7 +18,7 @@ import (
 // Spawn implements [host.Host]. As far as possible, what can hang runs before the fork: a thread
 // that waits for its child's exec can't do anything else.
 func (k *Host) Spawn(spec *host.SpawnSpec, done func(host.Child, error)) host.PendingSpawn {
-	a := &attempt{post: k.loop.Post, waits: true, queue: &k.starts}
+	a := &attempt{post: k.loop.Post, waits: true, queue: &k.starts, sockets: spec.Sockets}
 	a.stage.Store(&stage{does: "wait in the start queue", queued: true})
 	paths := []string{spec.Program.Directory, spec.Program.Command[0]}
 	for _, file := range spec.Program.EnvFiles {
@@ -26,6 +26,7 @@ func (k *Host) Spawn(spec *host.SpawnSpec, done func(host.Child, error)) host.Pe
 	}
 	a.start = start{
 		run: func(s *startSlot) {
+			defer a.releaseSockets()
 			if a.begin(s) {
 				k.work(a, spec, done)
 			}

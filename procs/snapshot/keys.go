@@ -13,6 +13,7 @@ import (
 //	instance/NAME   an [Instance]
 //	schedule/NAME   a [schedule.State]: after an orderly end
 //	scale/NAME      a [Scale], of a program
+//	socket/NAME     a [Socket], by its name in the descriptor store
 //	start/NAME/N    a [Start]: its result is not yet in the instance's record
 const (
 	SuperdKey = "superd"
@@ -21,6 +22,7 @@ const (
 	instanceWord = "instance"
 	scheduleWord = "schedule"
 	scaleWord    = "scale"
+	socketWord   = "socket"
 	startWord    = "start"
 )
 
@@ -35,6 +37,9 @@ func ScheduleKey(name string) string { return scheduleWord + "/" + name }
 
 // ScaleKey returns the key of the scale of a program.
 func ScaleKey(program string) string { return scaleWord + "/" + program }
+
+// SocketKey returns the key of the socket that is stored under that name.
+func SocketKey(stored string) string { return socketWord + "/" + stored }
 
 // StartKey returns the key of the start of an instance with that number.
 func StartKey(name string, number uint64) string {
@@ -51,6 +56,7 @@ const (
 	instanceRecord
 	scheduleRecord
 	scaleRecord
+	socketRecord
 	startRecord
 	kindCount
 )
@@ -58,7 +64,7 @@ const (
 // A key is a parsed key of the journal.
 type key struct {
 	kind   kind
-	name   string // of an instance; of a program in a scaleRecord
+	name   string // of an instance; a program in a scaleRecord; a descriptor in a socketRecord
 	number uint64 // of a configuration, or of a start: these are counted from 1
 }
 
@@ -77,6 +83,8 @@ func parseKey(text string) key {
 		return named(scheduleRecord, name)
 	case scaleWord:
 		return named(scaleRecord, name)
+	case socketWord:
+		return named(socketRecord, name)
 	case startWord:
 		if i := strings.LastIndexByte(name, '/'); i > 0 {
 			return numbered(startRecord, name[:i], name[i+1:])

@@ -25,6 +25,7 @@ func Read(state *journal.State, restore Restorer) *Snapshot {
 		Existed: state.Existed, OtherBoot: state.OtherBoot,
 		Configs: map[uint64]*config.Config{}, Instances: map[string]*Instance{},
 		Starts: map[string]*Start{}, Scales: map[string]Scale{}, Schedules: map[string]schedule.State{},
+		Sockets: map[string]Socket{},
 	}
 	var records [kindCount][]record
 	for _, text := range slices.Sorted(maps.Keys(state.Values)) {
@@ -48,6 +49,7 @@ func Read(state *journal.State, restore Restorer) *Snapshot {
 	s.readConfigs(records[configRecord], restored())
 	s.readSchedules(records[scheduleRecord])
 	s.readScales(records[scaleRecord])
+	s.readSockets(records[socketRecord])
 	return s
 }
 
@@ -166,6 +168,18 @@ func (s *Snapshot) readScales(records []record) {
 			continue
 		}
 		s.Scales[r.name] = v
+	}
+}
+
+// readSockets decodes the records of sockets. One that is lost is opened again.
+func (s *Snapshot) readSockets(records []record) {
+	for _, r := range records {
+		var v Socket
+		if err := json.Unmarshal(r.value, &v); err != nil {
+			s.drop(r, err)
+			continue
+		}
+		s.Sockets[r.name] = v
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/config/listen"
 	"superd/pidfd"
 	"superd/procs/fsm"
 	"superd/procs/schedule"
@@ -297,6 +298,26 @@ type Start struct {
 type Scale struct {
 	Replicas   int `json:"replicas"`
 	Configured int `json:"file"` // number in the configuration when the scale was set
+}
+
+// A Socket is an address that is open, or about to be opened.
+type Socket struct {
+	Name      string `json:"socket"`
+	Network   string `json:"network"`
+	Address   string `json:"address"`
+	ReusePort bool   `json:"reuse_port,omitempty"`
+	Device    string `json:"device,omitempty"`
+	Given     bool   `json:"given,omitempty"` // a socket unit of systemd has it, too
+}
+
+// NewSocket returns the record of an address of a socket.
+func NewSocket(name string, a listen.Address) *Socket {
+	return &Socket{Name: name, Network: string(a.Network), Address: a.Address, ReusePort: a.ReusePort, Device: a.Device}
+}
+
+// Listen returns the address.
+func (s *Socket) Listen() listen.Address {
+	return listen.Address{Network: listen.Network(s.Network), Address: s.Address, ReusePort: s.ReusePort, Device: s.Device}
 }
 
 // Machine returns the snapshot of the instance's machine.

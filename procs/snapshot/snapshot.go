@@ -22,6 +22,7 @@ type Snapshot struct {
 	Instances map[string]*Instance
 	Starts    map[string]*Start // newest start of each instance
 	Scales    map[string]Scale  // by program
+	Sockets   map[string]Socket // by the name in the descriptor store
 	// Progress of schedules, after an orderly end or from an earlier boot
 	Schedules map[string]schedule.State
 	LastStart uint64 // greatest number of a start
@@ -139,6 +140,7 @@ func (s *Snapshot) FDNames() []string {
 	for _, start := range s.Starts {
 		names = append(names, start.Notify, start.Ready, start.FDNames[0], start.FDNames[1])
 	}
+	names = slices.AppendSeq(names, maps.Keys(s.Sockets))
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 

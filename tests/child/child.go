@@ -52,8 +52,11 @@ var modes = map[string]mode{
 	"close-output": {0, closeOutput}, // close stdin, stdout and stderr, and stay alive
 	// GATE: print the name of each signal that comes, end when the gate opens
 	"signals": {1, signals},
-	"deaf":    {0, deaf},   // ignore SIGTERM
-	"escape":  {1, escape}, // GATE: leave a grandchild in a session of its own, and end
+	"serve":   {1, serve}, // FD: answer connections to this descriptor; 0: as LISTEN_FDS says
+	// likewise, to standard input
+	"serve-input": {0, func([]string) error { return serveAt(0) }},
+	"deaf":        {0, deaf},   // ignore SIGTERM
+	"escape":      {1, escape}, // GATE: leave a grandchild in a session of its own, and end
 	// GATE: what escape leaves: prints "late" when the gate opens, and stays alive
 	"survivor": {1, survivor},
 	"forks":    {1, forks}, // N: start N children, and stay alive

@@ -27,21 +27,24 @@ const (
 var allowed = map[string]string{
 	"cmd/superd": `config config/codec control control/server doctor internal/escape
 		internal/execshim internal/failpoint internal/gcpacer internal/logqueue internal/procfs
-		internal/terminal internal/threads internal/words keeper logs logs/read loop pidfd procs procs/eventlog procs/host
+		internal/terminal internal/threads internal/words keeper keeper/fdstore logs logs/read loop pidfd procs procs/eventlog procs/host
 		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
-	"control/server": `config control internal/escape internal/procfs internal/signame logs logs/follow
+	"control/server": `config config/listen control internal/escape internal/procfs internal/signame logs logs/follow
 		logs/segment procs procs/eventlog procs/fsm procs/host procs/probe`,
 	"control": "config",
 	"doctor": `internal/execshim internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox
 		sandbox/shim`,
-	"procs": `config internal/signame internal/words logs loop loop/task pidfd procs/deps procs/eventlog
+	"procs": `config config/environ internal/signame internal/words logs loop loop/task pidfd
+		procs/deps procs/eventlog
 		procs/fsm procs/handover procs/host procs/instance procs/instance/beside
-		procs/instance/paths procs/probe procs/reaper procs/schedule procs/snapshot`,
-	"procs/instance": `config internal/signame internal/words logs logs/segment loop pidfd procs/deps procs/eventlog
+		procs/onconnect
+		procs/instance/paths procs/probe procs/reaper procs/schedule procs/snapshot procs/sockets`,
+	"procs/instance": `config config/environ internal/signame internal/words logs logs/segment loop
+		pidfd procs/deps procs/eventlog
 		procs/execprobe procs/fsm procs/host procs/instance/beside procs/instance/health
 		procs/instance/launch procs/instance/output procs/instance/paths procs/instance/teardown
-		procs/notify procs/probe procs/schedule procs/snapshot`,
+		procs/notify procs/probe procs/schedule procs/snapshot procs/sockets`,
 	"procs/instance/beside": `config internal/signame internal/words loop procs/eventlog procs/execprobe procs/fsm
 		procs/host procs/notify procs/snapshot`,
 	"procs/instance/health": `config internal/words loop procs/eventlog procs/fsm procs/host
@@ -54,16 +57,19 @@ var allowed = map[string]string{
 	"procs/execprobe":         "loop pidfd procs/host procs/probe",
 	"procs/handover":          "loop procs/eventlog procs/host",
 	"procs/fsm":               "config internal/words",
-	"procs/host":              "config logs loop pidfd procs/notify procs/probe",
-	"procs/host/hosttest":     "config loop pidfd procs/host procs/notify procs/probe",
-	"procs/linux": `config config/document internal/execshim internal/failpoint internal/mounts
-		internal/passwd internal/privilege internal/procfs internal/safepath internal/syscalls
-		internal/workers logs/pipe loop pidfd procs/host procs/linux/cgroup procs/linux/proctree procs/notify
-		procs/probe sandbox sandbox/shim`,
-	"procs/linux/cgroup": `config internal/mounts internal/procfs internal/syscalls
+	"procs/host":              "config config/environ config/listen logs loop pidfd procs/notify procs/probe",
+	"procs/host/hosttest":     "config config/listen loop pidfd procs/host procs/notify procs/probe",
+	"procs/onconnect":         "config loop procs/fsm procs/host procs/instance procs/sockets",
+	"procs/sockets":           "config config/listen loop procs/eventlog procs/fsm procs/host procs/snapshot",
+	"procs/linux": `config config/codec config/document config/listen internal/execshim internal/failpoint
+		internal/mounts internal/passwd internal/privilege internal/procfs internal/safepath internal/syscalls
+		internal/workers logs/pipe loop pidfd procs/host procs/linux/cgroup procs/linux/listener procs/linux/proctree
+		procs/notify procs/probe sandbox sandbox/shim`,
+	"procs/linux/cgroup": `config config/codec internal/mounts internal/procfs internal/syscalls
 		internal/workers pidfd procs/host procs/linux/proctree`,
+	"procs/linux/listener":  "config config/listen internal/passwd internal/procfs internal/safepath",
 	"procs/linux/proctree":  "config internal/procfs internal/workers pidfd procs/host",
-	"procs/linux/linuxtest": "config internal/procfs loop pidfd procs/host",
+	"procs/linux/linuxtest": "config config/environ internal/procfs loop pidfd procs/host",
 	"procs/deps":            "",
 	"procs/eventlog":        "internal/escape",
 	"procs/journal":         "internal/failpoint",
@@ -72,14 +78,16 @@ var allowed = map[string]string{
 	"procs/reaper":          "loop pidfd procs/host",
 	"procs/rundir": `internal/procfs internal/safepath internal/syscalls procs/eventlog
 		procs/journal`,
-	"procs/schedule":              "config loop",
-	"procs/snapshot":              "config internal/workers pidfd procs/fsm procs/journal procs/schedule",
+	"procs/schedule":              "config/codec loop",
+	"procs/snapshot":              "config config/listen internal/workers pidfd procs/fsm procs/journal procs/schedule",
 	"procs/snapshot/snapshottest": "config",
 	"keeper":                      "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
 	"keeper/fdstore":              "",
-	"config": `config/codec config/document internal/passwd internal/privilege internal/rlimit
-		internal/signame internal/words sandbox`,
+	"config": `config/codec config/document config/environ config/listen internal/passwd
+		internal/privilege internal/rlimit internal/signame internal/words sandbox`,
 	"config/codec":    "config/document internal/signame internal/words",
+	"config/listen":   "config/document internal/words",
+	"config/environ":  "config/document",
 	"config/document": "internal/safepath",
 	"logs": `internal/failpoint internal/mounts internal/syscalls internal/words logs/follow
 		logs/frame logs/fslimit logs/pipe logs/read logs/segment logs/sink loop`,

@@ -40,6 +40,8 @@ type FaultMix struct {
 	NoLaunch         float64 // the command of a forking program fails, hangs or leaves no process
 	SlowLaunch       time.Duration
 	NoPIDFile        float64 // a forking program writes no pid file
+	SocketFails      float64 // a socket can't be opened
+	SocketHangs      float64 // its file system hangs for minutes
 	ProcessScan      float64 // a scan of a tree takes time, as without cgroups
 	DirectoryFails   float64 // a directory of a program can't be made
 	DirectoryStays   float64 // a runtime directory can't be removed
@@ -69,6 +71,8 @@ type Defects struct {
 	NoDiscard         bool // a stored descriptor stays stored
 	NoAcknowledgement bool // the keeper is never told that an exit is recorded
 	DropsUnsaved      bool // messages are dropped before their effects are saved
+	SocketNotStored   bool // an open socket is not stored
+	IgnoresSettings   bool // an open socket keeps its settings
 }
 
 func (k *Kernel) chance(p float64) bool { return p > 0 && k.rng.Float64() < p }

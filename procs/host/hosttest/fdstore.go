@@ -6,11 +6,12 @@ import (
 	"superd/procs/host"
 )
 
-// A storedFD is what a descriptor in the store refers to: a process, or a run's notify socket or
-// readiness pipe.
+// A storedFD is what a descriptor in the store refers to: a process, a run's notify socket or
+// readiness pipe, or a socket for programs.
 type storedFD struct {
-	process *Process
-	socket  *Socket
+	process   *Process
+	socket    *Socket
+	listening *Listening
 }
 
 // Store implements [host.FDStore].
@@ -18,7 +19,7 @@ func (k *Kernel) Store(name string, fd int) {
 	if !k.StoresFDs {
 		return
 	}
-	stored := storedFD{socket: k.notifyFDs[fd]}
+	stored := storedFD{socket: k.notifyFDs[fd], listening: k.listening[fd]}
 	if h := k.handles[fd]; h != nil {
 		stored.process = h.Process
 	}
@@ -71,6 +72,9 @@ func (k *Kernel) PassFDs() host.StoredFDs {
 		switch stored := k.stored[name]; {
 		case stored.process != nil:
 			passed.Files[name] = stored.process.open().fd
+		case stored.listening != nil:
+			fd := k.v.NewFD()
+			passed.Files[name], k.listening[fd] = fd, stored.listening
 		default:
 			fd := k.v.NewFD()
 			passed.Files[name], k.notifyFDs[fd] = fd, stored.socket

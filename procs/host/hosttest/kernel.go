@@ -93,6 +93,7 @@ type Kernel struct {
 	tmps          map[string]*privateTmp   // by path
 	sandboxLacks  map[string][]string      // by run: what of its sandbox could not be enforced
 	requestedAt   map[string]time.Duration // by run: when its main process was to be started
+	listening     map[int]*Listening       // sockets that superd has open, by descriptor
 }
 
 // New returns a host without processes and without faults. It reports misuse through fail.
@@ -107,6 +108,7 @@ func New(v *loop.Virtual, rng *rand.Rand, fail func(format string, args ...any))
 		definitions: map[string]*config.Program{}, PIDFiles: map[string]int{}, kills: map[string][]killRule{},
 		commands: map[commandKey]*CommandLog{}, reloadSignals: map[string]time.Duration{},
 		requestedAt: map[string]time.Duration{}, tmps: map[string]*privateTmp{}, sandboxLacks: map[string][]string{},
+		listening: map[int]*Listening{},
 	}
 }
 
@@ -300,6 +302,7 @@ func (k *Kernel) CloseFD(fd int) {
 		h.Close()
 	default:
 		delete(k.notifyFDs, fd)
+		delete(k.listening, fd)
 		k.v.CloseFD(fd)
 	}
 }

@@ -74,6 +74,10 @@ func (k *Kernel) KillSupervisor() {
 	k.session.Close()
 	k.session = k.v.Root().Child()
 	k.forks, k.pendingSweep = 0, nil
+	for fd := range k.listening {
+		delete(k.listening, fd)
+		k.v.CloseFD(fd)
+	}
 	clear(k.checking)
 	for p := range k.Processes() {
 		p.Reparented, p.resultPending = true, false

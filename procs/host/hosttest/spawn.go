@@ -19,8 +19,9 @@ type PendingSpawn struct {
 	Hung        *Process      // child that hangs before its exec; nil: none
 
 	k        *Kernel
-	hangs    bool // it hangs before it is committed
-	unwanted bool // it was cancelled when it was too late
+	hangs    bool   // it hangs before it is committed
+	unwanted bool   // it was cancelled when it was too late
+	release  func() // ends the use of its sockets
 	timer    *loop.Timer
 }
 
@@ -50,9 +51,11 @@ func (s *PendingSpawn) Cancel(returned func()) bool {
 		}
 		return false
 	case s.hangs && !s.k.QueuesHung:
+		s.release()
 		s.k.session.After(s.k.upTo(time.Hour), returned)
 	default:
 		s.timer.Stop()
+		s.release()
 		s.k.session.Post(returned)
 	}
 	return true
@@ -63,7 +66,13 @@ func (k *Kernel) Spawn(spec *host.SpawnSpec, done func(host.Child, error)) host.
 	if k.OnSpawn != nil {
 		k.OnSpawn(spec)
 	}
-	s := &PendingSpawn{k: k, hangs: k.chance(k.Mix.SpawnHangs)}
+	release := k.useSockets(spec)
+	s := &PendingSpawn{k: k, hangs: k.chance(k.Mix.SpawnHangs), release: release}
+	report := done
+	done = func(child host.Child, err error) {
+		release()
+		report(child, err)
+	}
 	if s.hangs {
 		k.logf("spawn of %s hangs", spec.Name)
 		return s

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"superd/control"
+	"superd/internal/terminal"
+	"superd/internal/words"
+)
+
+func newSocketsCommand(flags *ctlFlags) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "sockets",
+		Short: "Show the sockets that superd holds",
+		Long: `Sockets shows what superd listens on for programs: which programs get it, how many connections
+wait, and which processes can accept them.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := flags.client()
+			if err != nil {
+				return err
+			}
+			all, err := client.Sockets(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), all)
+			}
+			return printTable(cmd.OutOrStdout(), socketTable(all))
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	return cmd
+}
+
+func socketTable(all []control.Socket) *terminal.Table {
+	t := &terminal.Table{Columns: []terminal.Column{
+		{Title: "SOCKET"}, {Title: "ADDRESS"}, {Title: "STATE"}, {Title: "WAITING", Right: true, Rank: 2},
+		{Title: "PROGRAMS", Rank: 1}, {Title: "HOLDERS", Rank: 3},
+	}}
+	for _, s := range all {
+		var holders []string
+		for _, p := range s.Holders {
+			holders = append(holders, fmt.Sprintf("%d %s", p.Pid, p.Command))
+		}
+		state := terminal.Cell{Text: "open", Colour: terminal.Green}
+		switch {
+		case s.Problem != nil && s.RetryIn != nil:
+			pause := words.Coarse(time.Duration(*s.RetryIn * float64(time.Second)))
+			state = terminal.Cell{Text: terminal.Sanitize(*s.Problem) + "; again in " + pause, Colour: terminal.Red}
+		case s.Problem != nil:
+			state = terminal.Cell{Text: terminal.Sanitize(*s.Problem), Colour: terminal.Red}
+		case !s.Open:
+			state = terminal.Cell{Text: "is being opened", Colour: terminal.Yellow}
+		}
+		waiting := shown(s.Waiting, strconv.Itoa)
+		if s.Backlog != nil {
+			waiting += " of " + strconv.Itoa(*s.Backlog)
+		}
+		t.Add(terminal.Cell{Text: s.Socket}, terminal.Cell{Text: terminal.Sanitize(s.Address)}, state,
+			terminal.Cell{Text: waiting}, terminal.Cell{Text: strings.Join(s.Programs, ", ")},
+			terminal.Cell{Text: terminal.Sanitize(strings.Join(holders, ", "))})
+	}
+	return t
+}

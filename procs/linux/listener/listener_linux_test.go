@@ -1,0 +1,186 @@
+package listener
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"superd/config"
+	"superd/config/listen"
+)
+
+// freePort returns a port of 127.0.0.1 that was free just now.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func address(t *testing.T, text string) listen.Address {
+	t.Helper()
+	a, err := listen.Parse(text, func(path string) string { return path })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func mustOpen(t *testing.T, s *config.Socket, text string) int {
+	t.Helper()
+	fd, err := Open(s, address(t, text))
+	if err != nil {
+		t.Fatalf("open %s: %v", text, err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	return fd
+}
+
+// TestOpen: what is opened takes connections or data, and is close-on-exec.
+func TestOpen(t *testing.T) {
+	dir, port := t.TempDir(), freePort(t)
+	for text, dial := range map[string][2]string{
+		fmt.Sprintf("127.0.0.1:%d", port):     {"tcp", fmt.Sprintf("127.0.0.1:%d", port)},
+		fmt.Sprintf(":%d", freePort(t)):       {"tcp", ""},
+		fmt.Sprintf("udp:127.0.0.1:%d", port): {"udp", fmt.Sprintf("127.0.0.1:%d", port)},
+		"unix:" + dir + "/s":                  {"unix", dir + "/s"},
+		"unix:@" + dir:                        {"unix", "@" + dir},
+		"unixgram:" + dir + "/d":              {"unixgram", dir + "/d"},
+	} {
+		fd := mustOpen(t, &config.Socket{Backlog: 5}, text)
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags != unix.FD_CLOEXEC {
+			t.Errorf("%s: descriptor flags %d, %v", text, flags, err)
+		}
+		if a, err := Address(fd); a != address(t, text) || err != nil {
+			t.Errorf("Address of %s = %v, %v", text, a, err)
+		}
+		if dial[1] == "" {
+			dial[1] = "127.0.0.1" + text
+		}
+		c, err := net.Dial(dial[0], dial[1])
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		defer c.Close()
+		if _, err := c.Write([]byte("hello")); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		want := 1
+		if !address(t, text).Network.Connects() {
+			want = 0
+		}
+		if n, err := Connections([]int{fd}); n != want || err != nil {
+			t.Errorf("%s has %d connections, %v, want %d", text, n, err, want)
+		}
+		if q := Queues([]int{fd}, func(int) bool { return false })[fd]; q.Waiting == 0 || len(q.Holders) != 1 || q.Holders[0].Pid != os.Getpid() {
+			t.Errorf("%s: queue %+v, want something from this process", text, q)
+		}
+	}
+}
+
+// TestPaths: paths have owner and mode of the socket, at once and after a change.
+func TestPaths(t *testing.T) {
+	old := unix.Umask(0o077)
+	defer unix.Umask(old)
+	dir := t.TempDir()
+	narrow, gid := uint32(0o640), os.Getgid()
+	for _, kind := range []string{"unix", "unixgram", "fifo"} {
+		path := filepath.Join(dir, kind)
+		a := address(t, kind+":"+path)
+		s := &config.Socket{Backlog: 5}
+		fd := mustOpen(t, s, a.String())
+		for _, want := range []uint32{defaultMode, narrow} {
+			var stat unix.Stat_t
+			if err := unix.Stat(path, &stat); err != nil || stat.Mode&0o777 != want {
+				t.Errorf("%s: mode %o, %v, want %o", a, stat.Mode&0o777, err, want)
+			}
+			s.Mode, s.Group = &narrow, fmt.Sprint(gid)
+			if err := Change(fd, s, a); err != nil {
+				t.Errorf("change %s: %v", a, err)
+			}
+		}
+		if err := Remove(fd, a); err != nil {
+			t.Errorf("remove %s: %v", a, err)
+		}
+	}
+}
+
+// TestInUse: the error names the process that has the address, whatever its kind.
+func TestInUse(t *testing.T) {
+	dir, port := t.TempDir(), freePort(t)
+	for first, second := range map[string]string{
+		fmt.Sprintf("127.0.0.1:%d", port):     fmt.Sprintf(":%d", port),
+		fmt.Sprintf("udp:127.0.0.1:%d", port): fmt.Sprintf("udp:127.0.0.1:%d", port),
+		"unix:" + dir + "/s":                  "unix:" + dir + "/s",
+		"unixgram:" + dir + "/d":              "unix:" + dir + "/d",
+		"unix:@" + dir:                        "unix:@" + dir,
+	} {
+		mustOpen(t, &config.Socket{Backlog: 5}, first)
+		_, err := Open(&config.Socket{Backlog: 5}, address(t, second))
+		in, ok := errors.AsType[*InUseError](err)
+		if !ok || len(in.Holders) != 1 || in.Holders[0].Pid != os.Getpid() ||
+			!strings.Contains(err.Error(), fmt.Sprintf("in use by process %d (", os.Getpid())) {
+			t.Errorf("open %s beside %s: %v, want this process", second, first, err)
+		}
+	}
+}
+
+// TestStale: the path of a socket that nobody has open is replaced, and no other file.
+func TestStale(t *testing.T) {
+	dir := t.TempDir()
+	for _, kind := range []string{"unix", "unixgram"} {
+		path := filepath.Join(dir, kind)
+		fd, err := Open(&config.Socket{Backlog: 5}, address(t, kind+":"+path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		unix.Close(fd)
+		fd = mustOpen(t, &config.Socket{Backlog: 5}, kind+":"+path)
+		// Another one in its place is not removed
+		if err := os.Rename(path, path+".old"); err != nil {
+			t.Fatal(err)
+		}
+		mustOpen(t, &config.Socket{Backlog: 5}, kind+":"+path)
+		if err := Remove(fd, address(t, kind+":"+path)); !errors.Is(err, errReplaced) {
+			t.Errorf("remove the path of another %s: %v", kind, err)
+		}
+	}
+	for _, kind := range []string{"unix", "unixgram", "fifo"} {
+		path := filepath.Join(dir, "file")
+		if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(&config.Socket{Backlog: 5}, address(t, kind+":"+path)); err == nil || !strings.Contains(err.Error(), "there is a file that is no ") {
+			t.Errorf("open %s at a file: %v", kind, err)
+		}
+		if text, err := os.ReadFile(path); string(text) != "precious" {
+			t.Errorf("open %s at a file: it holds %q, %v", kind, text, err)
+		}
+	}
+}
+
+// TestOpenRefuses: the error has the cause and the remedy.
+func TestOpenRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"unix:/nowhere/at/all":     "there is no directory /nowhere/at: make it",
+		"192.0.2.1:80":             "set free_bind = true",
+		"[fe80::1%nowhere]:80":     "find network interface nowhere",
+		"fifo:/nowhere/at/all":     "make FIFO /nowhere/at/all: no such file",
+		"unixgram:/nowhere/at/all": "there is no directory /nowhere/at: make it",
+	} {
+		if _, err := Open(&config.Socket{Backlog: 5}, address(t, text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("open %s: %v, want %q", text, err, want)
+		}
+	}
+	mustOpen(t, &config.Socket{Backlog: 5, FreeBind: true}, fmt.Sprintf("192.0.2.1:%d", freePort(t)))
+}

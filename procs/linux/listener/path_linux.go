@@ -1,0 +1,209 @@
+package listener
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"superd/config"
+	"superd/config/listen"
+	"superd/internal/passwd"
+	"superd/internal/safepath"
+)
+
+// defaultMode is the mode of a path without the key mode: who may be asked, may connect.
+const defaultMode = 0o666
+
+// mode returns the mode of the socket's paths.
+func mode(s *config.Socket) uint32 {
+	if s.Mode == nil {
+		return defaultMode
+	}
+	return *s.Mode
+}
+
+// kindOf returns the type of a Unix socket.
+func kindOf(a listen.Address) int {
+	if a.Network == listen.Unixgram {
+		return unix.SOCK_DGRAM
+	}
+	return unix.SOCK_STREAM
+}
+
+// openUnix opens a Unix socket. A path of one that nobody has open any more is replaced.
+func openUnix(s *config.Socket, a listen.Address) (int, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, kindOf(a)|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("make socket: %w", err)
+	}
+	// The path gets the mode of the socket, less the umask: it is never open to more users.
+	if err := unix.Fchmod(fd, mode(s)); err != nil {
+		return closeIf(fmt.Errorf("set mode: %w", err), fd)
+	}
+	at := &unix.SockaddrUnix{Name: a.Address}
+	err = unix.Bind(fd, at)
+	if errors.Is(err, unix.EADDRINUSE) && a.Path() != "" {
+		if err := removeStale(a); err != nil {
+			return closeIf(err, fd)
+		}
+		err = unix.Bind(fd, at)
+	}
+	switch {
+	case errors.Is(err, unix.EADDRINUSE):
+	case errors.Is(err, unix.ENOENT):
+		err = fmt.Errorf("there is no directory %s: make it, or choose another path", filepath.Dir(a.Path()))
+	case err != nil:
+		err = fmt.Errorf("bind: %w", err)
+	default:
+		err = Change(fd, s, a)
+	}
+	return closeIf(err, fd)
+}
+
+// removeStale removes the path of a socket that nobody has open.
+func removeStale(a listen.Address) error {
+	path := a.Path()
+	var stat unix.Stat_t
+	if err := unix.Lstat(path, &stat); err != nil {
+		return &os.PathError{Op: "look at", Path: path, Err: err}
+	}
+	if stat.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		return errors.New("there is a file that is no socket: remove it, or choose another path")
+	}
+	probe, err := unix.Socket(unix.AF_UNIX, kindOf(a)|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return fmt.Errorf("make socket: %w", err)
+	}
+	defer unix.Close(probe)
+	// A live one accepts, has a full backlog (EAGAIN) or is of another type (EPROTOTYPE).
+	if err := unix.Connect(probe, &unix.SockaddrUnix{Name: path}); !errors.Is(err, unix.ECONNREFUSED) {
+		return unix.EADDRINUSE
+	}
+	if err := unix.Unlink(path); err != nil && !errors.Is(err, unix.ENOENT) {
+		return &os.PathError{Op: "remove stale socket", Path: path, Err: err}
+	}
+	return nil
+}
+
+// openFIFO opens a FIFO for reading and writing, so that a reader never sees its end. An existing
+// one is used.
+func openFIFO(s *config.Socket, path string) (int, error) {
+	if err := unix.Mkfifo(path, mode(s)); err != nil && !errors.Is(err, unix.EEXIST) {
+		return -1, &os.PathError{Op: "make FIFO", Path: path, Err: err}
+	}
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return closeIf(os.NewSyscallError("fstat", err), fd)
+	}
+	if stat.Mode&unix.S_IFMT != unix.S_IFIFO {
+		return closeIf(errors.New("there is a file that is no FIFO: remove it, or choose another path"), fd)
+	}
+	if err := unix.SetNonblock(fd, false); err != nil {
+		return closeIf(os.NewSyscallError("fcntl", err), fd)
+	}
+	return closeIf(Change(fd, s, listen.Address{Network: listen.FIFO, Address: path}), fd)
+}
+
+// changePath gives the path of a socket its owner and mode. It never changes another file: a
+// directory in which others may write may have one there by now.
+func changePath(fd int, s *config.Socket, a listen.Address) error {
+	uid, gid, err := owner(s)
+	if err != nil {
+		return err
+	}
+	at, err := openOwn(fd, a)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	if uid >= 0 || gid >= 0 {
+		if err := unix.Fchownat(at, "", uid, gid, unix.AT_EMPTY_PATH); err != nil {
+			return &os.PathError{Op: "change owner of", Path: a.Path(), Err: err}
+		}
+	}
+	// Not fchmod, which a descriptor without rights refuses. After the owner, whose change may
+	// clear bits of it
+	if err := unix.Chmod("/proc/self/fd/"+strconv.Itoa(at), mode(s)); err != nil {
+		return &os.PathError{Op: "change mode of", Path: a.Path(), Err: err}
+	}
+	return nil
+}
+
+// owner returns the owner of the socket's paths, -1 for none.
+func owner(s *config.Socket) (uid, gid int, err error) {
+	uid, gid = -1, -1
+	if s.User != "" {
+		user, err := passwd.System().User(s.User)
+		if err != nil {
+			return -1, -1, err
+		}
+		uid = int(user.UID)
+	}
+	if s.Group != "" {
+		group, err := passwd.System().Group(s.Group)
+		if err != nil {
+			return -1, -1, err
+		}
+		gid = int(group)
+	}
+	return uid, gid, nil
+}
+
+// errReplaced says that a path is no longer that of the descriptor.
+var errReplaced = errors.New("another file has taken its place: restart superd, or choose another path")
+
+// openOwn returns a descriptor of the path of an open socket or FIFO. Where other users may write,
+// it must still be its path.
+func openOwn(fd int, a listen.Address) (at int, err error) {
+	at, err = unix.Open(a.Path(), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, &os.PathError{Op: "look at", Path: a.Path(), Err: err}
+	}
+	if dir, err := safepath.OpenDir(filepath.Dir(a.Path())); err == nil {
+		exposed := dir.Exposed()
+		dir.Close()
+		if exposed == "" {
+			return at, nil
+		}
+	}
+	if !isOwn(fd, at, a) {
+		return closeIf(errReplaced, at)
+	}
+	return at, nil
+}
+
+// isOwn reports whether at is the path to which fd was bound.
+func isOwn(fd, at int, a listen.Address) bool {
+	var own, there unix.Stat_t
+	if unix.Fstat(fd, &own) != nil || unix.Fstat(at, &there) != nil {
+		return false
+	}
+	if a.Network == listen.FIFO {
+		return own.Ino == there.Ino && own.Dev == there.Dev
+	}
+	// sock_diag has the lower half of an inode
+	socket, err := unixSocket(uint32(own.Ino))
+	return err == nil && there.Mode&unix.S_IFMT == unix.S_IFSOCK && socket.pathInode == uint32(there.Ino)
+}
+
+// Remove removes the path of an open socket or FIFO, unless another file has taken its place.
+func Remove(fd int, a listen.Address) error {
+	at, err := unix.Open(a.Path(), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	own := isOwn(fd, at, a)
+	unix.Close(at)
+	if !own {
+		return errReplaced
+	}
+	return unix.Unlink(a.Path())
+}

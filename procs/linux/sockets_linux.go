@@ -1,0 +1,111 @@
+package linux
+
+import (
+	"os"
+
+	"superd/config"
+	"superd/config/listen"
+	"superd/procs/host"
+	"superd/procs/linux/listener"
+)
+
+// socketSlots is how many workers open and change sockets with a path, whose file system may hang.
+// One more serves all others.
+const socketSlots = 4
+
+// socketWorker runs f, which concerns an address, in a worker.
+func (k *Host) socketWorker(a listen.Address, f func()) {
+	if a.Path() == "" {
+		k.opening.Begin(&k.binds, f)
+		return
+	}
+	k.opening.Begin(&k.pathBinds, f)
+}
+
+// OpenSocket implements [host.Sockets].
+func (k *Host) OpenSocket(spec *host.SocketSpec, done func(*host.SharedFD, error)) {
+	k.socketWorker(spec.Address, func() {
+		k.unlinking.Wait() // otherwise a path that is made here might be removed
+		fd, err := -1, spec.Intend()
+		if err == nil {
+			fd, err = listener.Open(spec.Settings, spec.Address)
+		}
+		if err != nil {
+			k.loop.Post(func() { done(nil, err) })
+			return
+		}
+		spec.Store(fd)
+		k.loop.Post(func() { done(k.TakeSocket(fd), nil) })
+	})
+}
+
+// TakeSocket implements [host.Sockets].
+func (k *Host) TakeSocket(fd int) *host.SharedFD { return host.NewSharedFD(fd, k.CloseFD) }
+
+// SocketAddress implements [host.Sockets].
+func (k *Host) SocketAddress(fd int) (listen.Address, error) { return listener.Address(fd) }
+
+// ChangeSocket implements [host.Sockets].
+func (k *Host) ChangeSocket(fd *host.SharedFD, s *config.Socket, a listen.Address, done func(error)) {
+	fd.Hold()
+	k.socketWorker(a, func() {
+		err := listener.Change(fd.FD(), s, a)
+		fd.Release()
+		k.loop.Post(func() { done(err) })
+	})
+}
+
+// RemoveSocket implements [host.Sockets]. A path that can't be removed is stale, and replaced when
+// the address is opened again.
+func (k *Host) RemoveSocket(fd *host.SharedFD, a listen.Address) {
+	if a.Path() == "" {
+		fd.Release()
+		return
+	}
+	k.unlinking.Begin(&k.unlinks, func() {
+		if err := listener.Remove(fd.FD(), a); err != nil {
+			k.log.Warn("path of a socket not removed", "path", a.Path(), "error", err)
+		}
+		fd.Release()
+	})
+}
+
+// SocketConnections implements [host.Sockets].
+func (k *Host) SocketConnections(fds []*host.SharedFD, done func(int, error)) {
+	numbers := hold(fds)
+	k.opening.Begin(&k.binds, func() {
+		count, err := listener.Connections(numbers)
+		for _, fd := range fds {
+			fd.Release()
+		}
+		k.loop.Post(func() { done(count, err) })
+	})
+}
+
+// hold adds a user to each of the descriptors, and returns their numbers.
+func hold(fds []*host.SharedFD) []int {
+	numbers := make([]int, len(fds))
+	for i, fd := range fds {
+		numbers[i] = fd.Hold().FD()
+	}
+	return numbers
+}
+
+// SocketQueues implements [host.Sockets].
+func (k *Host) SocketQueues(fds []*host.SharedFD, done func([]host.SocketQueue)) {
+	numbers := hold(fds)
+	k.opening.Begin(&k.binds, func() {
+		self := os.Getpid()
+		found := listener.Queues(numbers, func(pid int) bool { return pid == self || pid == k.keeper })
+		all := make([]host.SocketQueue, len(fds))
+		for i, number := range numbers {
+			q, known := found[number]
+			all[i] = host.SocketQueue{Known: known, Waiting: q.Waiting, Most: q.Most}
+			for _, p := range q.Holders {
+				all[i].Holders = append(all[i].Holders, host.SocketHolder(p))
+			}
+			fds[i].Release()
+		}
+		k.loop.Post(func() { done(all) })
+	})
+}

@@ -1,0 +1,153 @@
+// Package onconnect starts programs by the first connection to one of their sockets.
+package onconnect
+
+import (
+	"log/slog"
+	"slices"
+	"time"
+
+	"superd/config"
+	"superd/loop"
+	"superd/procs/fsm"
+	"superd/procs/host"
+	"superd/procs/instance"
+	"superd/procs/sockets"
+)
+
+// connectPause is the least time between two starts of a program by connections: one that ends
+// without accepting any would otherwise be started again at once.
+const connectPause = time.Second
+
+// Options are what [Connectors] need.
+type Options struct {
+	Loop      *loop.Loop
+	Scope     *loop.Scope
+	Host      host.Sockets
+	Log       *slog.Logger
+	Sockets   *sockets.Set
+	Config    func() *config.Config                     // the active one
+	Instances func(program string) []*instance.Instance // of a program
+	Ending    func() bool                               // superd shuts down
+}
+
+// Connectors watch the sockets of programs that connections start. They watch those of a program
+// only while it is down and may be started: as long as it runs, it accepts.
+type Connectors struct {
+	Options
+	watching map[string]*connector    // by program
+	idle     map[string]*idler        // likewise: those that run and have an idle_timeout
+	started  map[string]time.Duration // when a connection last started it, by program
+}
+
+// New returns connectors that watch nothing.
+func New(o Options) *Connectors {
+	return &Connectors{
+		Options: o, watching: map[string]*connector{}, idle: map[string]*idler{},
+		started: map[string]time.Duration{},
+	}
+}
+
+// A connector watches the sockets of one program, or waits to do so.
+type connector struct {
+	scope *loop.Scope
+	held  []*host.SharedFD
+}
+
+// UpdateAll watches the sockets of all programs that wait for a connection, and no others.
+func (c *Connectors) UpdateAll() {
+	for name := range c.watching {
+		c.Update(name)
+	}
+	for name := range c.idle {
+		c.Update(name)
+	}
+	for _, p := range c.Config().Programs {
+		if startsOnConnect(p) {
+			c.Update(p.Name)
+		}
+	}
+}
+
+// startsOnConnect reports whether connections start the program.
+func startsOnConnect(p *config.Program) bool {
+	return p.Sockets != nil && p.Sockets.OnConnect && !p.Sockets.Accept && len(p.Invalid) == 0
+}
+
+// Update begins or ends to watch the sockets of a program. It is called when something of that has
+// changed.
+func (c *Connectors) Update(name string) {
+	p := c.Config().Program(name)
+	concerned := p != nil && startsOnConnect(p) && !c.Ending()
+	c.updateIdle(name, p, concerned)
+	wanted := concerned && c.isDown(name)
+	if wanted == (c.watching[name] != nil) {
+		return
+	}
+	c.forget(name)
+	if !wanted {
+		return
+	}
+	held := c.Sockets.Hold(p.Sockets)
+	if held == nil {
+		return // it is updated when they are open
+	}
+	w := &connector{scope: c.Scope.Child(), held: held}
+	c.watching[name] = w
+	if wait := c.started[name] + connectPause - c.Loop.Now(); c.started[name] != 0 && wait > 0 {
+		w.scope.After(wait, func() { c.watch(name, w) })
+		return
+	}
+	c.watch(name, w)
+}
+
+// watch watches the sockets until one is readable.
+func (c *Connectors) watch(name string, w *connector) {
+	for _, fd := range w.held {
+		if _, err := w.scope.OnReadable(fd.FD(), func() { c.connected(name) }); err != nil {
+			c.Log.Warn("connections are noticed late", "program", name, "error", err)
+			w.scope.After(connectPause, func() { c.connected(name) })
+			return
+		}
+	}
+}
+
+// connected starts a program.
+func (c *Connectors) connected(name string) {
+	c.forget(name)
+	c.started[name] = max(c.Loop.Now(), 1)
+	for _, in := range slices.Clone(c.Instances(name)) {
+		in.Apply(in.Machine.WantUp(fsm.By(fsm.ActorConnection), false, in.Conditions()))
+	}
+}
+
+// forget ends the watch of a program's sockets.
+func (c *Connectors) forget(name string) {
+	if w := c.watching[name]; w != nil {
+		delete(c.watching, name)
+		w.scope.Close()
+		for _, fd := range w.held {
+			fd.Release()
+		}
+	}
+}
+
+// ForgetAll ends all watches, before sockets are closed.
+func (c *Connectors) ForgetAll() {
+	for name := range c.watching {
+		c.forget(name)
+	}
+	for name := range c.idle {
+		c.forgetIdle(name)
+	}
+}
+
+// isDown reports whether all instances of a program are down and a connection may start them. What
+// the operator has stopped stays down, and so does what has failed for good.
+func (c *Connectors) isDown(name string) bool {
+	all := c.Instances(name)
+	return len(all) > 0 && !slices.ContainsFunc(all, func(in *instance.Instance) bool {
+		desired := in.Machine.Desired()
+		return !in.Machine.State().AtRest() || in.Machine.State() == fsm.Failed || in.Membership.Leaves() ||
+			in.Quarantined() || !desired.Up && desired.By.Is(fsm.ActorOperator)
+	})
+}

@@ -1,0 +1,62 @@
+package procs
+
+import (
+	"slices"
+	"time"
+
+	"superd/config"
+	"superd/procs/fsm"
+	"superd/procs/host"
+	"superd/procs/sockets"
+)
+
+// enqueueSocketWaiters reconciles the instances that may wait for a socket.
+func enqueueSocketWaiters(reg *registry, q *reconciler) {
+	for _, in := range reg.instances {
+		if in.Program.Sockets != nil && in.Machine.State() == fsm.Waiting {
+			q.enqueue(in)
+		}
+	}
+}
+
+// A SocketStatus is the state of one address of a socket.
+type SocketStatus struct {
+	sockets.Status
+	Programs []string         // that get it, by name
+	RetryIn  *time.Duration   // until the next attempt to open it; nil: none is due
+	Queue    host.SocketQueue // what waits in it
+}
+
+// Sockets finds the state of all sockets, in the order of the configuration. done runs once on the
+// loop.
+func (s *Supervisor) Sockets(done func([]SocketStatus)) {
+	var all []SocketStatus
+	var open []*host.SharedFD
+	var of []int // indices in all
+	for _, st := range s.connectors.Sockets.Sockets() {
+		one := SocketStatus{Status: st, Programs: usersOfSocket(s.config.active, st.Socket)}
+		if st.RetryAt != 0 {
+			one.RetryIn = new(max(0, st.RetryAt-s.Loop.Now()))
+		}
+		if st.FD != nil {
+			open, of = append(open, st.FD), append(of, len(all))
+		}
+		all = append(all, one)
+	}
+	s.Host.SocketQueues(open, func(queues []host.SocketQueue) {
+		for i, q := range queues {
+			all[of[i]].Queue = q
+		}
+		done(all)
+	})
+}
+
+// usersOfSocket returns the programs that get a socket.
+func usersOfSocket(conf *config.Config, socket string) (names []string) {
+	for _, p := range conf.Programs {
+		if p.Sockets != nil && slices.ContainsFunc(p.Sockets.List, func(one config.ProgramSocket) bool { return one.Name == socket }) {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,361 @@
+// Package sockets has the sockets that superd holds for programs: which are open, which can't be
+// opened, and who gets them.
+//
+// A [Set] belongs to the loop's goroutine. It follows the configuration: an address that both have
+// keeps its descriptor and what waits in it. Each descriptor is recorded in the journal, and then
+// opened and stored with the keeper, before any program gets it. So a successor finds it, whenever
+// superd is killed, and opens none twice.
+package sockets
+
+import (
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"superd/config"
+	"superd/config/listen"
+	"superd/loop"
+	"superd/procs/eventlog"
+	"superd/procs/fsm"
+	"superd/procs/host"
+	"superd/procs/snapshot"
+)
+
+// Options are what a [Set] needs.
+type Options struct {
+	Scope   *loop.Scope
+	Host    host.Sockets
+	Log     *slog.Logger
+	Records Records
+	FDs     FDs
+	// Changed is called when a socket was opened, or could not be
+	Changed func()
+}
+
+// Records are the journal and the event log.
+type Records interface {
+	Put(key string, value any) error // called off the loop
+	Queue(key string, value any)
+	Record(e eventlog.Event)
+}
+
+// FDs are the descriptors that a successor gets, by name.
+type FDs interface {
+	Reserve(output bool) (name string)
+	Store(name string, fd int) // called off the loop
+	Release(name string)
+	Claim(name string) int
+}
+
+// A Set has the sockets.
+type Set struct {
+	Options
+	all []*socket // in the order in which they were first wanted
+}
+
+// NewSet returns a set without sockets.
+func NewSet(o Options) *Set { return &Set{Options: o} }
+
+// A socket is one address.
+type socket struct {
+	address  listen.Address
+	name     string         // of the socket in the configuration
+	settings *config.Socket // nil: it is not wanted
+	fd       *host.SharedFD // nil: it is not open
+	stored   string         // its name in the descriptor store; "": it is not stored
+	given    bool           // a socket unit of systemd has it, too, and its path
+	busy     bool           // a worker opens or changes it
+	outdated bool           // it has other settings than the worker knows
+
+	failure  string // why it can't be opened, or changed; "": it can
+	warned   string // the failure of which superd has warned
+	attempts int    // that failed in a row
+	retry    *loop.Timer
+}
+
+// Pauses before a socket is opened again. They double from one to the next. The first is short:
+// after a reload, the keeper may have an address for a moment that superd has closed.
+const (
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 30 * time.Second
+)
+
+// where returns an address with its network interface, if it has one.
+func where(a listen.Address) string {
+	if a.Device == "" {
+		return a.String()
+	}
+	return a.String() + " on " + a.Device
+}
+
+// find returns the socket with an address; nil without one.
+func (s *Set) find(a listen.Address) *socket {
+	if i := slices.IndexFunc(s.all, func(one *socket) bool { return one.address == a }); i >= 0 {
+		return s.all[i]
+	}
+	return nil
+}
+
+// Configure opens, changes and closes sockets until they are those of the configuration. Those with
+// mistakes are not opened.
+func (s *Set) Configure(all []*config.Socket) {
+	wanted := map[listen.Address]bool{}
+	for _, c := range all {
+		for _, a := range c.Listen {
+			wanted[a] = len(c.Invalid) == 0
+		}
+	}
+	for _, one := range slices.Clone(s.all) {
+		if !wanted[one.address] {
+			s.drop(one)
+		}
+	}
+	for _, c := range all {
+		for _, a := range c.Listen {
+			if wanted[a] {
+				s.want(a, c)
+			}
+		}
+	}
+}
+
+// want sees to it that an address is open with these settings.
+func (s *Set) want(a listen.Address, c *config.Socket) {
+	one := s.find(a)
+	if one == nil {
+		one = &socket{address: a}
+		s.all = append(s.all, one)
+	}
+	before := one.settings
+	one.settings, one.name = c, c.Name
+	switch {
+	case before != nil && sameSettings(before, c):
+	case one.busy:
+		one.outdated = true
+	case one.fd != nil:
+		s.change(one)
+	default:
+		s.open(one)
+	}
+}
+
+// sameSettings reports whether two sockets differ in nothing that an open one has.
+func sameSettings(a, b *config.Socket) bool {
+	x, y := *a, *b
+	for _, one := range []*config.Socket{&x, &y} {
+		one.Name, one.FDName, one.Listen, one.File, one.Line = "", "", nil, "", 0
+	}
+	return reflect.DeepEqual(x, y)
+}
+
+// open opens a socket.
+func (s *Set) open(one *socket) {
+	one.retry.Stop()
+	one.busy, one.outdated = true, false
+	name := s.FDs.Reserve(true)
+	record := snapshot.NewSocket(one.name, one.address)
+	s.Host.OpenSocket(&host.SocketSpec{
+		Address: one.address, Settings: one.settings,
+		Intend: func() error {
+			if name == "" {
+				return nil // no process survives this superd
+			}
+			return s.Records.Put(snapshot.SocketKey(name), record)
+		},
+		Store: func(fd int) {
+			if name != "" {
+				s.FDs.Store(name, fd)
+			}
+		},
+	}, func(fd *host.SharedFD, err error) { s.opened(one, name, fd, err) })
+}
+
+// opened handles the result of an attempt to open a socket.
+func (s *Set) opened(one *socket, stored string, fd *host.SharedFD, err error) {
+	one.busy = false
+	if err != nil {
+		s.forget(stored)
+		if one.settings == nil {
+			s.remove(one)
+			return
+		}
+		s.failed(one, err)
+		return
+	}
+	one.fd, one.stored, one.failure, one.warned, one.attempts = fd, stored, "", "", 0
+	if one.settings == nil {
+		s.drop(one)
+		return
+	}
+	s.Log.Info("socket opened", "socket", one.name, "address", where(one.address))
+	s.record(one, eventlog.Opened, fsm.Reason{})
+	if one.outdated {
+		s.change(one)
+	}
+	s.Changed()
+}
+
+// failed arms the next attempt. It warns once of each cause, from the second attempt on: after a
+// reload, a program that is about to end may have the address.
+func (s *Set) failed(one *socket, err error) {
+	pause := min(firstRetry<<min(one.attempts, 10), lastRetry)
+	one.attempts++
+	one.retry = s.Scope.After(pause, func() { s.open(one) })
+	one.failure = err.Error()
+	if one.attempts > 1 && one.failure != one.warned {
+		one.warned = one.failure
+		s.Log.Warn("socket not opened; superd keeps trying", "socket", one.name, "address", where(one.address), "error", err)
+		s.record(one, eventlog.Failed, fsm.ReasonSocketFailed.With(one.failure))
+	}
+	s.Changed()
+}
+
+// Retry opens at once what could not be opened. It is called when something has ended that may have
+// had the address.
+func (s *Set) Retry() {
+	for _, one := range s.all {
+		if one.attempts > 0 && !one.busy && one.fd == nil {
+			s.open(one)
+		}
+	}
+}
+
+// change gives an open socket its settings.
+func (s *Set) change(one *socket) {
+	one.busy, one.outdated = true, false
+	s.Host.ChangeSocket(one.fd, one.settings, one.address, func(err error) {
+		one.busy = false
+		switch {
+		case one.settings == nil:
+			s.drop(one)
+			return
+		case one.outdated:
+			s.change(one)
+			return
+		case err == nil:
+			one.failure = ""
+			return
+		}
+		one.failure = err.Error()
+		s.Log.Warn("socket keeps its former settings", "socket", one.name, "address", where(one.address), "error", err)
+		s.record(one, eventlog.Failed, fsm.ReasonSocketFailed.With(one.failure))
+	})
+}
+
+// drop closes a socket that is not wanted any more, when no worker uses it. Programs that have it
+// keep it until they end.
+func (s *Set) drop(one *socket) {
+	one.settings = nil
+	one.retry.Stop()
+	if one.busy {
+		return
+	}
+	s.remove(one)
+	if one.fd == nil {
+		return
+	}
+	if one.given {
+		one.fd.Release()
+	} else {
+		s.Host.RemoveSocket(one.fd, one.address)
+	}
+	s.forget(one.stored)
+	s.Log.Info("socket closed", "socket", one.name, "address", where(one.address))
+	s.record(one, eventlog.Closed, fsm.Reason{})
+}
+
+// remove removes a socket from the set.
+func (s *Set) remove(one *socket) {
+	s.all = slices.DeleteFunc(s.all, func(other *socket) bool { return other == one })
+}
+
+// forget removes the record of a descriptor, and then the descriptor from the store.
+func (s *Set) forget(stored string) {
+	if stored != "" {
+		s.Records.Queue(snapshot.SocketKey(stored), nil)
+		s.FDs.Release(stored)
+	}
+}
+
+// record records an event of a socket.
+func (s *Set) record(one *socket, state string, why fsm.Reason) {
+	e := eventlog.Event{Kind: eventlog.Socket, Socket: one.name, Address: where(one.address), State: state}
+	if why.Kind != fsm.ReasonNone {
+		e = eventlog.WithReason(e, why)
+	}
+	s.Records.Record(e)
+}
+
+// Adopt takes over the sockets of a predecessor, by the names under which they are stored. They
+// have their settings after Configure.
+func (s *Set) Adopt(saved map[string]snapshot.Socket) {
+	names := make([]string, 0, len(saved))
+	for name := range saved {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if d := len(a) - len(b); d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+	for _, name := range names {
+		v, fd := saved[name], s.FDs.Claim(name)
+		if fd < 0 { // the predecessor had not opened it
+			s.Records.Queue(snapshot.SocketKey(name), nil)
+			continue
+		}
+		one := &socket{address: v.Listen(), name: v.Name, fd: s.Host.TakeSocket(fd), stored: name, given: v.Given}
+		if s.find(one.address) != nil { // it was closing one of the two
+			one.fd.Release()
+			s.forget(name)
+			continue
+		}
+		s.all = append(s.all, one)
+	}
+}
+
+// Take takes what a socket unit of systemd has passed to superd for these sockets: the descriptors
+// of the same name and address. given has their names by those in the store.
+func (s *Set) Take(given map[string]string, files map[string]int, all []*config.Socket) {
+	names := slices.Sorted(maps.Keys(given))
+	for _, c := range all {
+		for _, a := range c.Listen {
+			if len(c.Invalid) > 0 || s.find(a) != nil {
+				continue
+			}
+			for _, name := range names {
+				at, err := s.Host.SocketAddress(files[name])
+				if given[name] != c.FDName || err != nil || at.Network != a.Network || at.Address != a.Address {
+					continue
+				}
+				s.takeGiven(name, a, c)
+				break
+			}
+		}
+	}
+}
+
+// takeGiven takes one of them: it is stored under a name of superd's own.
+func (s *Set) takeGiven(name string, a listen.Address, c *config.Socket) {
+	fd := s.FDs.Claim(name)
+	if fd < 0 {
+		return
+	}
+	one := &socket{address: a, name: c.Name, fd: s.Host.TakeSocket(fd), given: true}
+	if one.stored = s.FDs.Reserve(true); one.stored != "" {
+		record := snapshot.NewSocket(c.Name, a)
+		record.Given = true
+		s.FDs.Store(one.stored, fd)
+		s.Records.Queue(snapshot.SocketKey(one.stored), record)
+		s.FDs.Release(name)
+	}
+	s.all = append(s.all, one)
+	s.Log.Info("socket taken from systemd", "socket", c.Name, "address", where(a))
+}
+
+// Close closes all sockets, at the end of superd.
+func (s *Set) Close() { s.Configure(nil) }
