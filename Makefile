@@ -105,7 +105,7 @@ test-sandbox: ## compare sandboxes with those of systemd (root; 20 seconds; UPDA
 test-limits: build ## test limits of memory, CPU and tasks (root; SDBED_UML=script of the test bed)
 	SDBED_UML="$(SDBED_UML)" tests/limits/run.sh
 
-test-daemons: ## install and test daemons of Debian (root; 1 minute)
+test-daemons: ## install and test daemons of Debian (root; 2 minutes)
 	tests/daemons/install-deps.sh
 	go test ./tests/daemons -daemons -count=1 -v -timeout 10m
 
