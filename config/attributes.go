@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"superd/config/codec"
 	"superd/config/document"
 )
 
@@ -55,7 +56,7 @@ const (
 // RealTime reports whether the policy has priorities above those of all other processes.
 func (p Policy) RealTime() bool { return p == PolicyFIFO || p == PolicyRR }
 
-var ioNice = text(`"idle", "best-effort:LEVEL" or "realtime:LEVEL"`, "a string",
+var ioNice = codec.Text(`"idle", "best-effort:LEVEL" or "realtime:LEVEL"`, "a string",
 	func(s string) (IONice, error) {
 		const usual, lowest = 4, 7
 		class, text, hasLevel := strings.Cut(s, ":")
@@ -83,7 +84,7 @@ var ioNice = text(`"idle", "best-effort:LEVEL" or "realtime:LEVEL"`, "a string",
 		return fmt.Sprintf(`"%s:%d"`, io.Class, io.Level)
 	})
 
-var scheduling = text(`"other", "batch", "idle", "fifo:PRIORITY" or "rr:PRIORITY"`, "a string",
+var scheduling = codec.Text(`"other", "batch", "idle", "fifo:PRIORITY" or "rr:PRIORITY"`, "a string",
 	func(s string) (Scheduling, error) {
 		const highest = 99
 		policy, text, hasPriority := strings.Cut(s, ":")
@@ -114,7 +115,7 @@ func between(s string, least, most int) (n int, ok bool) {
 	return n, err == nil && least <= n && n <= most
 }
 
-var cpuList = text(`list such as "0-3,8"`, `a list of CPUs such as "0-3,8"`, parseCPUs,
+var cpuList = codec.Text(`list such as "0-3,8"`, `a list of CPUs such as "0-3,8"`, parseCPUs,
 	func(cpus []int) string {
 		if len(cpus) == 0 {
 			return ""

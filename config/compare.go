@@ -151,6 +151,7 @@ var effects = sync.OnceValue(func() map[string]effect {
 		"reload_signal": atOnce, "reload_command": atOnce, "check_command": atOnce,
 		"log.max_size": atOnce, "log.keep": atOnce, "log.max_age": atOnce, "log.max_total": atOnce, "log.compress": atOnce,
 		"log.overflow": atOnce, "log.min_free": atOnce,
+		"rolling.surge": atOnce, "rolling.max_unavailable": atOnce, "rolling.pause": atOnce, "rolling.abort_on_failure": atOnce, "drain_timeout": atOnce,
 	}
 })
 
@@ -192,6 +193,7 @@ func CompareProgram(before, after *Program) Change {
 	if before.LoggerOf != after.LoggerOf {
 		c.Keys = append(c.Keys, KeyChange{Key: "log.command", What: "reads the output of another program", Restart: true})
 	}
+	c.Keys = append(c.Keys, compareRolling(before.Rolling, after.Rolling)...)
 	c.Kind = AppliedLive
 	if slices.ContainsFunc(c.Keys, func(k KeyChange) bool { return k.Restart }) {
 		c.Kind = RestartNeeded
@@ -224,6 +226,9 @@ func (p *Program) builder() *builder {
 	}
 	if p.Sandbox != nil {
 		d.sandbox = *p.Sandbox
+	}
+	if p.Rolling != nil {
+		d.rolling = *p.Rolling
 	}
 	return d
 }

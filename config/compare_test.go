@@ -90,6 +90,9 @@ web applied live: stop_timeout "5s" -> "6s"
 			`a restart needed: stop_timeout has a mistake: must be a duration such as "5s", got the integer 5: write "5s" (restart)` + "\n"},
 		{"a mistake that is corrected counts", one + "program.a.comand = 'x'", one, "a restart needed: comand corrected (restart)\n"},
 		{"the same mistake elsewhere doesn't", "program.a.comand = 'x'", "\n\nprogram.a.comand = 'x'", "a unchanged\n"},
+		{"a table for rolling restarts", one, one + "program.a.rolling = {}", "a applied live: rolling added\n"},
+		{"other rolling restarts", one + "program.a.rolling = {}", one + "program.a.rolling.pause = '1s'", `a applied live: rolling.pause "0s" -> "1s"` + "\n"},
+		{"no rolling restarts", one + "program.a.rolling.surge = 2", one, "a applied live: rolling.surge 2 -> 1, rolling removed\n"},
 		{"superd", one, "superd.log_dir = '/x'\nsuperd.exit_when = 'all-exited'\n" + one,
 			`a unchanged` + "\n" + `[superd] differs: log_dir = "/x" (restart), exit_when "never" -> "all-exited"` + "\n"},
 		{"files that are included", one, "include = ['conf.d/*.toml']", "a removed\nincluded added\n"},
@@ -164,6 +167,7 @@ func fullProgram() *Program {
 	}
 	p.Attributes = Attributes{Nice: new(int), IONice: &IONice{}, Scheduling: &Scheduling{Policy: PolicyFIFO}, OOMScoreAdj: new(int)}
 	p.Limits = Limits{Memory: new(int64), MemoryHigh: new(int64), Swap: new(int64), CPUWeight: new(int64), CPU: new(float64), Tasks: new(int64)}
+	p.Rolling = &Rolling{}
 	p.Sandbox = &sandbox.Settings{NoNewPrivileges: new(bool)}
 	return p
 }

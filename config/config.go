@@ -111,6 +111,9 @@ type Settings struct {
 	KillSignal   syscall.Signal // sent after the stop time-out; 0: SIGKILL
 	NoFinalKill  bool           // nothing is sent after the stop time-out
 
+	Rolling      *Rolling      `json:",omitempty"` // nil: a reload restarts all instances at once
+	DrainTimeout time.Duration `json:",omitzero"`  // of a rolling restart; 0: StopTimeout
+
 	Watchdog time.Duration // 0: no watchdog
 	Ready    *Ready        // nil: ready once spawned
 	Health   *Health       // nil: not checked

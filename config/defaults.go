@@ -8,7 +8,9 @@ import (
 	"syscall"
 	"time"
 
+	"superd/config/codec"
 	"superd/config/document"
+	"superd/internal/words"
 	"superd/sandbox"
 )
 
@@ -40,6 +42,7 @@ func builtin() *builder {
 	d.ready = Ready{Interval: time.Second, Timeout: 2 * time.Second}
 	d.health = Health{Interval: 10 * time.Second, Timeout: 2 * time.Second, Failures: 3, Action: HealthRestart}
 	d.sandbox = sandbox.Settings{Preset: sandbox.PresetNone}
+	d.rolling = defaultRolling
 	return d
 }
 
@@ -56,20 +59,21 @@ type builder struct {
 	ready   Ready
 	health  Health
 	sandbox sandbox.Settings // without its preset filled in
+	rolling Rolling
 	superd  Superd
 	include []string
 
-	parent *builder         // has the values not set here; nil for the built-in one
-	self   value            // the table itself
-	set    map[string]value // values set here, by dotted name
-	meant  []string         // known keys that unknown keys were probably meant to be
+	parent *builder               // has the values not set here; nil for the built-in one
+	self   codec.Value            // the table itself
+	set    map[string]codec.Value // values set here, by dotted name
+	meant  []string               // known keys that unknown keys were probably meant to be
 }
 
 // child returns a builder with the values of d, in which nothing is set yet.
-func (d *builder) child(self value) *builder {
+func (d *builder) child(self codec.Value) *builder {
 	c := *d
 	c.Program = *d.Program.Clone()
-	c.parent, c.self, c.set, c.meant, c.Invalid = d, self, map[string]value{}, slices.Clip(d.meant), nil
+	c.parent, c.self, c.set, c.meant, c.Invalid = d, self, map[string]codec.Value{}, slices.Clip(d.meant), nil
 	return &c
 }
 
@@ -80,7 +84,7 @@ func (d *builder) isSet(names ...string) bool {
 
 // mistakeAt returns the position to report for a mistake: the first of the keys that the table
 // itself sets, else the first that [defaults] sets, else the table.
-func (d *builder) mistakeAt(names ...string) value {
+func (d *builder) mistakeAt(names ...string) codec.Value {
 	for from := d; from != nil; from = from.parent {
 		for _, name := range names {
 			if v, ok := from.set[name]; ok {
@@ -92,31 +96,31 @@ func (d *builder) mistakeAt(names ...string) value {
 }
 
 // decode reads a table of a file into d. prefix is "", or that of a subtable, such as "backoff.".
-func (v value) decode(d *builder, table, prefix string) {
+func (d *builder) decode(v codec.Value, table, prefix string) {
 	entries, ok := v.Raw.(map[string]any)
 	if !ok {
-		v.fail("must be a table, got %s", v.describe())
+		v.Fail("must be a table, got %s", v.Describe())
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		entry, full := v.entry(name), prefix+name
+		entry, full := v.Entry(name), prefix+name
 		k := findKey(table, full)
 		switch {
 		case strings.Contains(name, ".") && k != nil:
-			entry.failKey("unknown key %s: write %s without quotes", document.Quote(name), name)
+			entry.FailKey("unknown key %s: write %s without quotes", document.Quote(name), name)
 		case k != nil:
-			entry.decodeKey(d, k)
+			d.decodeKey(entry, k)
 		case len(subkeys(table, full+".")) > 0:
 			d.set[full] = entry
 			d.dropProbe(full, entry)
-			entry.decode(d, table, full+".")
+			d.decode(entry, table, full+".")
 		default:
-			d.meant = append(d.meant, prefix+entry.unknown(table, prefix))
+			d.meant = append(d.meant, prefix+unknownKey(entry, table, prefix))
 		}
 	}
 }
 
-func (v value) decodeKey(d *builder, k *key) {
+func (d *builder) decodeKey(v codec.Value, k *key) {
 	d.set[k.name] = v
 	k.set(d, v)
 }
@@ -128,7 +132,7 @@ var (
 )
 
 // dropProbe removes the check that [defaults] selects if the program's table selects one.
-func (d *builder) dropProbe(name string, table value) {
+func (d *builder) dropProbe(name string, table codec.Value) {
 	entries, _ := table.Raw.(map[string]any)
 	chooses := func(checks []string) bool {
 		return slices.ContainsFunc(checks, func(check string) bool {
@@ -177,9 +181,9 @@ func (d *builder) complete() {
 	}
 }
 
-// unknown reports a key that its table does not have, and suggests the most similar one. It returns
-// the suggestion if that is a key of the same table.
-func (v value) unknown(table, prefix string) (meant string) {
+// unknownKey reports a key that its table does not have, and suggests the most similar one. It
+// returns the suggestion if that is a key of the same table.
+func unknownKey(v codec.Value, table, prefix string) (meant string) {
 	name := v.Key[len(v.Key)-1]
 	here := subkeys(table, prefix)
 	if table == "" {
@@ -187,12 +191,12 @@ func (v value) unknown(table, prefix string) (meant string) {
 	}
 	for _, k := range keys() {
 		if k.name == name && k.table != table {
-			v.failKey("unknown key %s: it belongs %s", document.Quote(name), tableHint(k.table))
+			v.FailKey("unknown key %s: it belongs %s", document.Quote(name), tableHint(k.table))
 			return ""
 		}
 	}
-	if nearest := Nearest(name, here); nearest != "" {
-		v.failKey("unknown key %s: did you mean %q?", document.Quote(name), nearest)
+	if nearest := words.Nearest(name, here); nearest != "" {
+		v.FailKey("unknown key %s: did you mean %q?", document.Quote(name), nearest)
 		return nearest
 	}
 	// Second, keys of other tables, by full name or last part.
@@ -213,21 +217,21 @@ func (v value) unknown(table, prefix string) (meant string) {
 		}
 	}
 	const few = 12
-	nearest := Nearest(name, names)
+	nearest := words.Nearest(name, names)
 	switch k := at[nearest]; {
 	case nearest != "" && k.name == name:
-		v.failKey("unknown key %s: it belongs %s", document.Quote(name), tableHint(k.table))
+		v.FailKey("unknown key %s: it belongs %s", document.Quote(name), tableHint(k.table))
 	case nearest != "":
-		v.failKey("unknown key %s: did you mean %q %s?",
+		v.FailKey("unknown key %s: did you mean %q %s?",
 			document.Quote(name), k.name, tableHint(k.table))
 	case len(here) > few:
-		v.failKey("unknown key %s: see the reference for all keys", document.Quote(name))
+		v.FailKey("unknown key %s: see the reference for all keys", document.Quote(name))
 	default:
 		quoted := make([]string, len(here))
 		for i, known := range here {
 			quoted[i] = strconv.Quote(known)
 		}
-		v.failKey("unknown key %s: it can be %s here", document.Quote(name), oneOf(quoted))
+		v.FailKey("unknown key %s: it can be %s here", document.Quote(name), words.OneOf(quoted))
 	}
 	return ""
 }

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"superd/config/codec"
 	"superd/config/document"
+	"superd/internal/words"
 )
 
 // maxCycles and maxHints bound the work for a file with many mistakes.
@@ -28,26 +30,26 @@ func (l *loader) checkDependencies() {
 	hints := 0
 	for _, d := range l.programs {
 		for _, key := range []string{"requires", "after"} {
-			items, _ := d.mistakeAt(key).items()
+			items, _ := d.mistakeAt(key).Items()
 			for _, item := range items {
 				name, _ := item.Raw.(string)
 				program, _, isInstance := strings.Cut(name, "@")
 				switch {
 				case name != d.Name && l.builders[name] != nil && l.builders[name].Schedule != "":
-					item.fail("%q runs on a schedule, so it can't be a dependency: remove it, or name a one-shot without a schedule", name)
+					item.Fail("%q runs on a schedule, so it can't be a dependency: remove it, or name a one-shot without a schedule", name)
 				case name == "" || l.builders[name] != nil && name != d.Name:
 				case name == d.Name:
-					item.fail("%q can't depend on itself: remove it", name)
+					item.Fail("%q can't depend on itself: remove it", name)
 				case groups[name]:
-					item.fail("%q is a group: name its programs", name)
+					item.Fail("%q is a group: name its programs", name)
 				case isInstance && l.builders[program] != nil:
-					item.fail("%q is an instance: name the program, %q, which includes all its instances", name, program)
+					item.Fail("%q is an instance: name the program, %q, which includes all its instances", name, program)
 				default:
 					hint := ": add it, or remove it here"
 					if hints++; hints <= maxHints {
-						hint = didYouMean(name, names, hint)
+						hint = words.DidYouMean(name, names, hint)
 					}
-					item.fail("there is no program %s%s", document.Quote(name), hint)
+					item.Fail("there is no program %s%s", document.Quote(name), hint)
 				}
 			}
 		}
@@ -67,16 +69,16 @@ func (l *loader) checkCycles(names []string) {
 	reported := map[*builder]bool{}
 	cycles, others := findCycles(names, waitsFor)
 	for _, edge := range others {
-		l.builders[edge[0]].dependency(edge[1]).fail("%q depends on this program, directly or through others: remove it", edge[1])
+		l.builders[edge[0]].dependency(edge[1]).Fail("%q depends on this program, directly or through others: remove it", edge[1])
 	}
 	for _, cycle := range cycles {
 		first := l.builders[cycle[0]]
 		at := first.dependency(cycle[1%len(cycle)])
 		mistake := at.Mistake("circular dependency: %s: remove one of these",
 			showCycle(cycle))
-		at.add(mistake)
+		at.Add(mistake)
 		for _, name := range cycle {
-			if d := l.builders[name]; d != at.owner && !reported[d] {
+			if d := l.builders[name]; &d.Invalid != at.Owner && !reported[d] {
 				reported[d] = true
 				d.Invalid = append(d.Invalid, mistake)
 			}
@@ -85,9 +87,9 @@ func (l *loader) checkCycles(names []string) {
 }
 
 // dependency returns the position at which requires or after names that program.
-func (d *builder) dependency(name string) value {
+func (d *builder) dependency(name string) codec.Value {
 	for _, key := range []string{"requires", "after"} {
-		items, _ := d.mistakeAt(key).items()
+		items, _ := d.mistakeAt(key).Items()
 		for _, item := range items {
 			if item.Raw == name {
 				return item

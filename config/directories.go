@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"superd/config/codec"
 	"superd/config/document"
 )
 
@@ -125,47 +126,35 @@ var rootVariables = [DirectoryKinds]string{"XDG_RUNTIME_DIR", "HOME or XDG_STATE
 
 // directoryKey returns the key for the directories of a kind.
 func directoryKey(k DirectoryKind, doc string) key {
-	return bind("program", k.Key(), oneOrList(directoryName),
+	return bind("program", k.Key(), codec.OneOrList(directoryName),
 		func(d *builder) *[]string { return &d.Directories[k].Names }, doc)
 }
 
 // directoryMode returns the key for the mode of the directories of a kind.
 func directoryMode(k DirectoryKind, doc string) key {
-	return reading("`\"0755\"`", bind("program", k.Key()+"_mode", octal("mode", "750", 0o7777),
+	return reading("`\"0755\"`", bind("program", k.Key()+"_mode", codec.Octal("mode", "750", 0o7777),
 		func(d *builder) **uint32 { return &d.Directories[k].Mode }, doc))
 }
 
 // directoryName reads the name of a directory below a root.
-var directoryName = codec[string]{
-	name: "string",
-	show: quoteSet,
-	read: func(v value) (string, bool) {
-		s, ok := word.read(v)
-		if !ok || !v.template(s) {
+var directoryName = codec.Codec[string]{
+	Name: "string",
+	Show: codec.QuoteSet,
+	Read: func(v codec.Value) (string, bool) {
+		s, ok := codec.Word.Read(v)
+		if !ok || !v.Template(s) {
 			return "", false
 		}
 		if all, _ := document.References(s); slices.ContainsFunc(all, func(name string) bool { return !slices.Contains(runVariables, name) }) {
-			v.fail("%q: only variables of superd, such as ${SUPERD_REPLICA}, are known when the directory is made: write the value", s)
+			v.Fail("%q: only variables of superd, such as ${SUPERD_REPLICA}, are known when the directory is made: write the value", s)
 			return "", false
 		}
 		if err := checkDirectoryName(s); err != nil {
-			v.fail("%w", err)
+			v.Fail("%w", err)
 			return "", false
 		}
 		return s, true
 	},
-}
-
-// oneOrList reads an array of values of k, or a single one.
-func oneOrList(k codec[string]) codec[[]string] {
-	all := list("array of strings, or a string", k)
-	return codec[[]string]{name: all.name, show: all.show, read: func(v value) ([]string, bool) {
-		if _, isString := v.Raw.(string); isString {
-			one, ok := k.read(v)
-			return []string{one}, ok
-		}
-		return all.read(v)
-	}}
 }
 
 // systemNames are directories below the roots that no program may have.
@@ -199,7 +188,7 @@ func (l *loader) checkDirectories() {
 			d.checkNested(k)
 		}
 		if name := d.SharedDirectory(); name != "" && d.Replicas > 1 {
-			d.mistakeAt(RuntimeDirectory.Key()).fail("%q would be removed with each of the %d instances: add ${SUPERD_REPLICA} to it, or write runtime_directory_preserve = true", name, d.Replicas)
+			d.mistakeAt(RuntimeDirectory.Key()).Fail("%q would be removed with each of the %d instances: add ${SUPERD_REPLICA} to it, or write runtime_directory_preserve = true", name, d.Replicas)
 			continue
 		}
 		for _, name := range d.runtimeNames() {
@@ -223,7 +212,7 @@ func (l *loader) checkDirectories() {
 // two is removed.
 func (d *builder) checkRemoval(name string, other *builder, its string) {
 	if d.RemovesDirectories() || other.RemovesDirectories() {
-		d.mistakeAt(RuntimeDirectory.Key()).fail("%q is removed with runs of %s, which has %q: choose another name, or write runtime_directory_preserve = true in both programs", name, other.Name, its)
+		d.mistakeAt(RuntimeDirectory.Key()).Fail("%q is removed with runs of %s, which has %q: choose another name, or write runtime_directory_preserve = true in both programs", name, other.Name, its)
 	}
 }
 
@@ -264,7 +253,7 @@ func (d *builder) checkNested(k DirectoryKind) {
 	for _, name := range names {
 		for _, outer := range names {
 			if strings.HasPrefix(name, outer+"/") {
-				d.mistakeAt(k.Key()).fail("%q is in %q, which belongs to the program: remove it, and let the program make it", name, outer)
+				d.mistakeAt(k.Key()).Fail("%q is in %q, which belongs to the program: remove it, and let the program make it", name, outer)
 			}
 		}
 	}

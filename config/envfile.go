@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"superd/config/codec"
 	"superd/config/document"
 )
 
@@ -23,48 +24,48 @@ type EnvFiles []EnvFile
 const optionalMark = "-"
 
 // envFiles reads a path or an array of paths.
-var envFiles = codec[EnvFiles]{
-	name: "path, or array of paths",
-	show: func(files EnvFiles) string {
+var envFiles = codec.Codec[EnvFiles]{
+	Name: "path, or array of paths",
+	Show: func(files EnvFiles) string {
 		switch len(files) {
 		case 0:
 			return ""
 		case 1:
-			return envFile.show(files[0])
+			return envFile.Show(files[0])
 		}
-		return envFileList.show(files)
+		return envFileList.Show(files)
 	},
-	read: func(v value) (EnvFiles, bool) {
+	Read: func(v codec.Value) (EnvFiles, bool) {
 		switch v.Raw.(type) {
 		case string:
-			file, ok := envFile.read(v)
+			file, ok := envFile.Read(v)
 			return EnvFiles{file}, ok
 		case []any:
-			return envFileList.read(v)
+			return envFileList.Read(v)
 		}
-		v.fail("must be a path or an array of paths, got %s", v.describe())
+		v.Fail("must be a path or an array of paths, got %s", v.Describe())
 		return nil, false
 	},
 }
 
-var envFileList = list("array of paths", envFile)
+var envFileList = codec.List("array of paths", envFile)
 
-var envFile = codec[EnvFile]{
-	name: "path",
-	show: func(file EnvFile) string {
+var envFile = codec.Codec[EnvFile]{
+	Name: "path",
+	Show: func(file EnvFile) string {
 		if file.Optional {
 			return strconv.Quote(optionalMark + file.Path)
 		}
 		return strconv.Quote(file.Path)
 	},
-	read: func(v value) (EnvFile, bool) {
-		s, ok := word.read(v)
+	Read: func(v codec.Value) (EnvFile, bool) {
+		s, ok := codec.Word.Read(v)
 		if !ok {
 			return EnvFile{}, false
 		}
 		path, optional := strings.CutPrefix(s, optionalMark)
 		if path == "" {
-			v.fail(`names no file: write "-/path/to/file" for a file that need not exist`)
+			v.Fail(`names no file: write "-/path/to/file" for a file that need not exist`)
 			return EnvFile{}, false
 		}
 		return EnvFile{Path: v.Path(path), Optional: optional}, true
@@ -134,12 +135,12 @@ func (d *builder) reportEnvFile(file EnvFile, mistakes Errors) (unreadable bool)
 	v := d.mistakeAt("env_file")
 	for _, e := range mistakes {
 		if e.Line == 0 {
-			v.warn("read %s: %w", document.Quote(file.Path), errors.Unwrap(e.Err))
+			v.Warn("read %s: %w", document.Quote(file.Path), errors.Unwrap(e.Err))
 			return true
 		}
 		named := *e
 		named.Key = document.Dotted(v.Key)
-		v.add(&named)
+		v.Add(&named)
 	}
 	return false
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"superd/internal/words"
 )
 
 const fileName = "superd.toml"
@@ -31,7 +33,7 @@ func Find(explicit string, env func(string) string, uid int) (string, error) {
 			return "", fmt.Errorf("find configuration: %w", err)
 		}
 	}
-	return "", fmt.Errorf("find configuration: there is no %s: write one, or name another file with -c", oneOf(paths))
+	return "", fmt.Errorf("find configuration: there is no %s: write one, or name another file with -c", words.OneOf(paths))
 }
 
 func candidates(env func(string) string, uid int) []string {

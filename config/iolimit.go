@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"superd/config/codec"
 	"superd/config/document"
+	"superd/internal/words"
 )
 
 // An IOLimit bounds what a program reads from one device and writes to it. nil: no limit.
@@ -20,19 +22,19 @@ type IOLimit struct {
 // ioRates are the keys of a device, in the order in which they are shown.
 var ioRates = []struct {
 	name  string
-	kind  codec[int64]
+	kind  codec.Codec[int64]
 	field func(*IOLimit) **int64
 }{
-	{"read", size(1), func(l *IOLimit) **int64 { return &l.Read }},
-	{"write", size(1), func(l *IOLimit) **int64 { return &l.Write }},
-	{"read_ops", integer[int64](1, 1<<30), func(l *IOLimit) **int64 { return &l.ReadOps }},
-	{"write_ops", integer[int64](1, 1<<30), func(l *IOLimit) **int64 { return &l.WriteOps }},
+	{"read", codec.Size(1), func(l *IOLimit) **int64 { return &l.Read }},
+	{"write", codec.Size(1), func(l *IOLimit) **int64 { return &l.Write }},
+	{"read_ops", codec.Integer[int64](1, 1<<30), func(l *IOLimit) **int64 { return &l.ReadOps }},
+	{"write_ops", codec.Integer[int64](1, 1<<30), func(l *IOLimit) **int64 { return &l.WriteOps }},
 }
 
 // ioLimits reads a table with a table of rates for each device.
-var ioLimits = codec[[]IOLimit]{
-	name: "table of tables",
-	show: func(limits []IOLimit) string {
+var ioLimits = codec.Codec[[]IOLimit]{
+	Name: "table of tables",
+	Show: func(limits []IOLimit) string {
 		if len(limits) == 0 {
 			return ""
 		}
@@ -41,26 +43,26 @@ var ioLimits = codec[[]IOLimit]{
 			var rates []string
 			for _, rate := range ioRates {
 				if n := *rate.field(&limits[i]); n != nil {
-					rates = append(rates, rate.name+" = "+rate.kind.show(*n))
+					rates = append(rates, rate.name+" = "+rate.kind.Show(*n))
 				}
 			}
 			devices[i] = fmt.Sprintf("%q = { %s }", limits[i].Path, strings.Join(rates, ", "))
 		}
 		return "{ " + strings.Join(devices, ", ") + " }"
 	},
-	read: func(v value) ([]IOLimit, bool) {
+	Read: func(v codec.Value) ([]IOLimit, bool) {
 		const example = `write { "/dev/sda" = { read = "10MB", write_ops = 100 } }`
 		if _, ok := v.Raw.(map[string]any); !ok {
-			v.fail("must be a table of devices, got %s: %s", v.describe(), example)
+			v.Fail("must be a table of devices, got %s: %s", v.Describe(), example)
 			return nil, false
 		}
 		var limits []IOLimit
 		all := true
-		for _, path := range v.keys() {
-			entry := v.entry(path)
+		for _, path := range v.Keys() {
+			entry := v.Entry(path)
 			l, ok := readIOLimit(entry, path)
 			if ok && slices.ContainsFunc(limits, func(other IOLimit) bool { return other.Path == l.Path }) {
-				entry.failKey("names %s for the second time: remove one", document.Quote(l.Path))
+				entry.FailKey("names %s for the second time: remove one", document.Quote(l.Path))
 				ok = false
 			}
 			limits, all = append(limits, l), all && ok
@@ -71,13 +73,13 @@ var ioLimits = codec[[]IOLimit]{
 }
 
 // readIOLimit reads the table of one device.
-func readIOLimit(v value, path string) (l IOLimit, ok bool) {
+func readIOLimit(v codec.Value, path string) (l IOLimit, ok bool) {
 	if !filepath.IsAbs(path) {
-		v.failKey(`%s is not an absolute path: write that of a device, such as "/dev/sda", or of a file on it`, document.Quote(path))
+		v.FailKey(`%s is not an absolute path: write that of a device, such as "/dev/sda", or of a file on it`, document.Quote(path))
 		return l, false
 	}
 	if _, isTable := v.Raw.(map[string]any); !isTable {
-		v.fail(`must be a table such as { read = "10MB", write_ops = 100 }, got %s`, v.describe())
+		v.Fail(`must be a table such as { read = "10MB", write_ops = 100 }, got %s`, v.Describe())
 		return l, false
 	}
 	l.Path, ok = filepath.Clean(path), true
@@ -85,19 +87,19 @@ func readIOLimit(v value, path string) (l IOLimit, ok bool) {
 	for i, rate := range ioRates {
 		names[i] = rate.name
 	}
-	for _, name := range v.keys() {
-		entry := v.entry(name)
+	for _, name := range v.Keys() {
+		entry := v.Entry(name)
 		i := slices.Index(names, name)
 		if i < 0 {
-			entry.failKey("unknown key %s%s", document.Quote(name), didYouMean(name, names, ": it can be "+oneOf(names)+" here"))
+			entry.FailKey("unknown key %s%s", document.Quote(name), words.DidYouMean(name, names, ": it can be "+words.OneOf(names)+" here"))
 			ok = false
 			continue
 		}
-		n, fits := ioRates[i].kind.read(entry)
+		n, fits := ioRates[i].kind.Read(entry)
 		*ioRates[i].field(&l), ok = &n, ok && fits
 	}
-	if len(v.keys()) == 0 {
-		v.fail("limits nothing: add %s", oneOf(names))
+	if len(v.Keys()) == 0 {
+		v.Fail("limits nothing: add %s", words.OneOf(names))
 		return l, false
 	}
 	return l, ok

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 
+	"superd/config/codec"
 	"superd/config/document"
 	"superd/internal/passwd"
 	"superd/internal/rlimit"
@@ -83,13 +84,13 @@ func thisHost() host {
 func load(path string, h host, previous ...*Program) (*Config, error) {
 	l := &loader{
 		host: h, reader: document.NewReader(path, h.files),
-		report: &report{}, builders: map[string]*builder{},
+		report: &codec.Report{}, builders: map[string]*builder{},
 	}
 	for _, p := range previous {
 		l.interning.add(p.Settings)
 	}
 	c := l.config(path)
-	if l.report.fatal {
+	if l.report.Fatal {
 		return nil, c.Errors
 	}
 	c.sources = l.reader.Archive()
@@ -100,18 +101,18 @@ func load(path string, h host, previous ...*Program) (*Config, error) {
 func (l *loader) config(path string) *Config {
 	main, mistake := l.reader.Open(path)
 	if mistake != nil {
-		l.report.fatal = true
+		l.report.Fatal = true
 		return &Config{Errors: Errors{mistake}}
 	}
 	l.top(main)
 	l.readPrograms()
 	if len(l.tables) == 0 {
-		l.report.warnings = append(l.report.warnings, &KeyError{File: path, Err: errors.New("defines no program: add a [program.NAME] table")})
+		l.report.Warnings = append(l.report.Warnings, &KeyError{File: path, Err: errors.New("defines no program: add a [program.NAME] table")})
 	}
 	names := l.reader.Names()
 	c := &Config{
 		Path: path, Files: names, Superd: l.root.superd,
-		Errors: l.report.errors.Sorted(names), Warnings: l.report.warnings.Sorted(names),
+		Errors: l.report.Errors.Sorted(names), Warnings: l.report.Warnings.Sorted(names),
 		envSums: l.reader.EnvSums(),
 	}
 	for _, d := range l.programs {
@@ -127,18 +128,18 @@ func (l *loader) config(path string) *Config {
 type loader struct {
 	host
 	reader    *document.Reader
-	report    *report
+	report    *codec.Report
 	root      *builder            // include and [superd]
 	defaults  *builder            // [defaults]
-	tables    []value             // all [program.NAME] tables
+	tables    []codec.Value       // all [program.NAME] tables
 	builders  map[string]*builder // by name
 	programs  []*builder          // programs with usable names, sorted by name
 	interning interning
 }
 
 // fileValue returns the whole file as a value.
-func (l *loader) fileValue(file *document.Document) value {
-	return value{Value: file.Top(), report: l.report}
+func (l *loader) fileValue(file *document.Document) codec.Value {
+	return codec.Value{Value: file.Top(), Report: l.report}
 }
 
 // top reads the main file and opens the files it includes.
@@ -146,19 +147,19 @@ func (l *loader) top(main *document.Document) {
 	file := l.fileValue(main)
 	l.root = builtin().child(file)
 	l.defaults = builtin().child(file)
-	for _, name := range file.keys() {
-		entry := file.entry(name)
+	for _, name := range file.Keys() {
+		entry := file.Entry(name)
 		switch name {
 		case "include":
-			entry.decodeKey(l.root, findKey("", name))
+			l.root.decodeKey(entry, findKey("", name))
 		case "superd":
-			entry.decode(l.root, name, "")
+			l.root.decode(entry, name, "")
 		case "defaults":
-			entry.decode(l.defaults, "program", "")
+			l.defaults.decode(entry, "program", "")
 		case "program":
 			l.collect(entry)
 		default:
-			entry.unknown("", "")
+			unknownKey(entry, "", "")
 		}
 	}
 	if include, ok := l.root.set["include"]; ok {
@@ -167,24 +168,24 @@ func (l *loader) top(main *document.Document) {
 }
 
 // collect records the [program.NAME] tables of a file.
-func (l *loader) collect(v value) {
+func (l *loader) collect(v codec.Value) {
 	programs, ok := v.Raw.(map[string]any)
 	if !ok {
-		v.fail("must be a table of programs, got %s: write [program.NAME]", v.describe())
+		v.Fail("must be a table of programs, got %s: write [program.NAME]", v.Describe())
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(programs)) {
-		l.tables = append(l.tables, v.entry(name))
+		l.tables = append(l.tables, v.Entry(name))
 	}
 }
 
 // includes opens the files that the patterns in v match, each once.
-func (l *loader) includes(v value) {
-	items, _ := v.items()
+func (l *loader) includes(v codec.Value) {
+	items, _ := v.Items()
 	for i, pattern := range l.root.include {
 		matches, err := l.reader.Match(v.Document, pattern)
 		if err != nil {
-			items[i].fail("%w", err)
+			items[i].Fail("%w", err)
 		}
 		for _, match := range matches {
 			l.included(items[i], match)
@@ -193,25 +194,25 @@ func (l *loader) includes(v value) {
 }
 
 // included reads a file that v includes.
-func (l *loader) included(v value, path string) {
+func (l *loader) included(v codec.Value, path string) {
 	doc, mistake := l.reader.Open(path)
 	if mistake != nil {
-		v.add(mistake)
+		v.Add(mistake)
 		return
 	}
 	file := l.fileValue(doc)
-	for _, name := range file.keys() {
-		entry := file.entry(name)
+	for _, name := range file.Keys() {
+		entry := file.Entry(name)
 		switch name {
 		case "program":
 			l.collect(entry)
 		case "include":
-			entry.failKey("an included file can't include others: list them in %s", v.Name)
+			entry.FailKey("an included file can't include others: list them in %s", v.Name)
 		case "superd", "defaults":
-			entry.failKey("an included file may hold [program.NAME] tables only: move this to %s",
+			entry.FailKey("an included file may hold [program.NAME] tables only: move this to %s",
 				v.Name)
 		default:
-			entry.failKey("unknown key %s: an included file may hold [program.NAME] tables only",
+			entry.FailKey("unknown key %s: an included file may hold [program.NAME] tables only",
 				document.Quote(name))
 		}
 	}
@@ -240,23 +241,23 @@ func (l *loader) readPrograms() {
 }
 
 // program reads one program's table.
-func (l *loader) program(table value) {
+func (l *loader) program(table codec.Value) {
 	name := table.Key[len(table.Key)-1]
 	d := l.defaults.child(table)
 	if first := l.builders[name]; first != nil {
-		table.owner = first
-		table.failKey("is already defined at %s: rename one of them",
+		table.Owner = &first.Invalid
+		table.FailKey("is already defined at %s: rename one of them",
 			first.self.KeyMistake("").Position())
 	} else {
 		l.builders[name] = d
-		table.owner = d
+		table.Owner = &d.Invalid
 	}
 	d.self = table
 	d.Name, d.File = name, table.Name
 	d.Line = table.Line()
 	if err := checkName("program", name); err != nil {
-		table.failKey("%w", err)
+		table.FailKey("%w", err)
 	}
-	table.decode(d, "program", "")
+	d.decode(table, "program", "")
 	d.complete()
 }

@@ -17,11 +17,11 @@ func (l *loader) addLoggers() {
 		}
 		name := LoggerName(d.Name)
 		if other := l.builders[name]; other != nil { // defined in the file
-			d.mistakeAt("log.command").fail("its logger would be %q, which is another program: rename that", other.Name)
+			d.mistakeAt("log.command").Fail("its logger would be %q, which is another program: rename that", other.Name)
 			continue
 		}
 		if err := checkName("program", name); err != nil {
-			d.mistakeAt("log.command").fail("no name for its logger: %w", err)
+			d.mistakeAt("log.command").Fail("no name for its logger: %w", err)
 			continue
 		}
 		logger := d.logger(name)

@@ -8,8 +8,10 @@ import (
 	"strconv"
 	"strings"
 
+	"superd/config/codec"
 	"superd/config/document"
 	"superd/internal/passwd"
+	"superd/internal/words"
 )
 
 // checkMachine warns of what a program needs and this machine lacks. These are not mistakes of the
@@ -21,31 +23,31 @@ func (l *loader) checkMachine() {
 	for _, d := range l.programs {
 		if d.User != "" {
 			_, err := l.machine.accounts.User(d.User)
-			d.mistakeAt("user").warnAccount(err)
+			warnAccount(d.mistakeAt("user"), err)
 		}
 		if d.HooksUser != "" {
 			_, err := l.machine.accounts.User(d.HooksUser)
-			d.mistakeAt("hooks_user").warnAccount(err)
+			warnAccount(d.mistakeAt("hooks_user"), err)
 		}
 		if d.Log.Owner != "" {
 			_, err := l.machine.accounts.User(d.Log.Owner)
-			d.mistakeAt("log.owner").warnAccount(err)
+			warnAccount(d.mistakeAt("log.owner"), err)
 		}
 		if d.Log.Group != "" {
 			_, err := l.machine.accounts.Group(d.Log.Group)
-			d.mistakeAt("log.group").warnAccount(err)
+			warnAccount(d.mistakeAt("log.group"), err)
 		}
-		items, _ := d.mistakeAt("supplementary_groups").items()
+		items, _ := d.mistakeAt("supplementary_groups").Items()
 		for _, item := range items {
 			if name, ok := item.Raw.(string); ok {
 				_, err := l.machine.accounts.Group(name)
-				item.warnAccount(err)
+				warnAccount(item, err)
 			}
 		}
 		l.checkPaths(d)
 		l.checkRlimits(d)
 		if key, err := d.Attributes.Check(l.machine.rights); err != nil {
-			d.mistakeAt(key).warn("%w", err)
+			d.mistakeAt(key).Warn("%w", err)
 		}
 	}
 }
@@ -58,15 +60,15 @@ func (l *loader) checkPaths(d *builder) {
 	}
 	if d.Sandbox != nil && d.Sandbox.RootDirectory != "" {
 		if _, err := l.stat(d.Sandbox.RootDirectory); errors.Is(err, fs.ErrNotExist) {
-			d.mistakeAt("sandbox.root_directory").warn("no directory %s on this machine: make it, or write another one", d.Sandbox.RootDirectory)
+			d.mistakeAt("sandbox.root_directory").Warn("no directory %s on this machine: make it, or write another one", d.Sandbox.RootDirectory)
 		}
 		return // the other paths are below it
 	}
 	switch info, err := l.stat(d.Directory); {
 	case errors.Is(err, fs.ErrNotExist):
-		d.mistakeAt("directory").warn("no directory %s on this machine: make it, or write another one", d.Directory)
+		d.mistakeAt("directory").Warn("no directory %s on this machine: make it, or write another one", d.Directory)
 	case err == nil && !info.IsDir():
-		d.mistakeAt("directory").warn("%s is not a directory: write another one", d.Directory)
+		d.mistakeAt("directory").Warn("%s is not a directory: write another one", d.Directory)
 	}
 	name := d.Command[0]
 	switch {
@@ -78,11 +80,11 @@ func (l *loader) checkPaths(d *builder) {
 		}
 		switch info, err := l.stat(path); {
 		case errors.Is(err, fs.ErrNotExist):
-			d.mistakeAt("command").warn("no executable %s on this machine: %s", path, SplitRemedy(d.Command, "install it, or correct the path"))
+			d.mistakeAt("command").Warn("no executable %s on this machine: %s", path, SplitRemedy(d.Command, "install it, or correct the path"))
 		case err == nil && info.IsDir():
-			d.mistakeAt("command").warn("%s is a directory: name the executable in it", path)
+			d.mistakeAt("command").Warn("%s is a directory: name the executable in it", path)
 		case err == nil && info.Mode()&0o111 == 0:
-			d.mistakeAt("command").warn("%s is not executable: try chmod +x", path)
+			d.mistakeAt("command").Warn("%s is not executable: try chmod +x", path)
 		}
 	default:
 		l.checkSearch(d, name)
@@ -121,14 +123,14 @@ func (l *loader) checkSearch(d *builder, name string) {
 		}
 	}
 	remedy := SplitRemedy(d.Command, "install it, or write its path")
-	d.mistakeAt("command").warn("no executable %q in PATH %s on this machine: %s", name, search, remedy)
+	d.mistakeAt("command").Warn("no executable %q in PATH %s on this machine: %s", name, search, remedy)
 }
 
 // warnAccount warns of a user or group that does not exist. err may be nil.
-func (v value) warnAccount(err error) {
+func warnAccount(v codec.Value, err error) {
 	if unknown, ok := errors.AsType[*passwd.UnknownError](err); ok {
-		v.warn("%w on this machine%s", err, didYouMean(unknown.Name, unknown.Candidates, ": add it, or write another one"))
+		v.Warn("%w on this machine%s", err, words.DidYouMean(unknown.Name, unknown.Candidates, ": add it, or write another one"))
 	} else if err != nil {
-		v.warn("%w", err)
+		v.Warn("%w", err)
 	}
 }

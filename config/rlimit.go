@@ -8,8 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"superd/config/codec"
 	"superd/config/document"
 	"superd/internal/rlimit"
+	"superd/internal/words"
 )
 
 // Rlimits are the limits that each process of a program has for itself, sorted by resource.
@@ -43,19 +45,19 @@ func (r Rlimits) find(resource rlimit.Resource) (at int, ok bool) {
 }
 
 // bindRlimit returns the key of a limit for each process.
-func bindRlimit(resource rlimit.Resource, values codec[int64], doc string) key {
+func bindRlimit(resource rlimit.Resource, values codec.Codec[int64], doc string) key {
 	k := rlimitOf(resource, values)
 	return reading("superd's own", key{
-		table: "program", name: "limits." + resource.String(), codec: k.name, doc: doc,
-		set: func(d *builder, v value) {
-			if l, ok := k.read(v); ok {
+		table: "program", name: "limits." + resource.String(), codec: k.Name, doc: doc,
+		set: func(d *builder, v codec.Value) {
+			if l, ok := k.Read(v); ok {
 				d.Limits.Rlimits = d.Limits.Rlimits.With(l)
 			}
 		},
 		get: func(d *builder) any { l, ok := d.Limits.Rlimits.Of(resource); return [2]any{l, ok} },
 		shown: func(d *builder) string {
 			if l, ok := d.Limits.Rlimits.Of(resource); ok {
-				return k.show(l)
+				return k.Show(l)
 			}
 			return ""
 		},
@@ -67,15 +69,15 @@ const infinity = "infinity"
 
 // rlimitOf reads a value, "infinity", or "SOFT:HARD" with two of these, as systemd does. A single
 // value is the soft and the hard limit.
-func rlimitOf(resource rlimit.Resource, values codec[int64]) codec[rlimit.Limit] {
+func rlimitOf(resource rlimit.Resource, values codec.Codec[int64]) codec.Codec[rlimit.Limit] {
 	show := func(n uint64) string {
 		if n == rlimit.Infinity {
 			return infinity
 		}
-		return strings.Trim(values.show(int64(n)), `"`)
+		return strings.Trim(values.Show(int64(n)), `"`)
 	}
 	// one reads one value of a string.
-	one := func(v value, text string) (uint64, bool) {
+	one := func(v codec.Value, text string) (uint64, bool) {
 		if text == infinity {
 			return rlimit.Infinity, true
 		}
@@ -83,21 +85,21 @@ func rlimitOf(resource rlimit.Resource, values codec[int64]) codec[rlimit.Limit]
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 			v.Raw = n
 		}
-		n, ok := values.read(v)
+		n, ok := values.Read(v)
 		return uint64(n), ok
 	}
-	return codec[rlimit.Limit]{
-		name: values.name + `, "infinity" or "SOFT:HARD"`,
-		show: func(l rlimit.Limit) string {
+	return codec.Codec[rlimit.Limit]{
+		Name: values.Name + `, "infinity" or "SOFT:HARD"`,
+		Show: func(l rlimit.Limit) string {
 			if l.Soft != l.Hard {
 				return strconv.Quote(show(l.Soft) + ":" + show(l.Hard))
 			}
 			if l.Soft == rlimit.Infinity {
 				return strconv.Quote(infinity)
 			}
-			return values.show(int64(l.Soft))
+			return values.Show(int64(l.Soft))
 		},
-		read: func(v value) (rlimit.Limit, bool) {
+		Read: func(v codec.Value) (rlimit.Limit, bool) {
 			l := rlimit.Limit{Resource: resource}
 			text, isString := v.Raw.(string)
 			soft, hard, both := strings.Cut(text, ":")
@@ -110,7 +112,7 @@ func rlimitOf(resource rlimit.Resource, values codec[int64]) codec[rlimit.Limit]
 					return l, false
 				}
 				if l.Soft > l.Hard {
-					v.fail("the soft limit, %s, must not be above the hard limit, %s, got %s", show(l.Soft), show(l.Hard), document.Quote(text))
+					v.Fail("the soft limit, %s, must not be above the hard limit, %s, got %s", show(l.Soft), show(l.Hard), document.Quote(text))
 					return l, false
 				}
 				return l, true
@@ -118,7 +120,7 @@ func rlimitOf(resource rlimit.Resource, values codec[int64]) codec[rlimit.Limit]
 				l.Soft, l.Hard = rlimit.Infinity, rlimit.Infinity
 				return l, true
 			}
-			n, ok := values.read(v)
+			n, ok := values.Read(v)
 			l.Soft, l.Hard = uint64(n), uint64(n)
 			return l, ok
 		},
@@ -126,15 +128,15 @@ func rlimitOf(resource rlimit.Resource, values codec[int64]) codec[rlimit.Limit]
 }
 
 // timeIn reads a duration as a number of units, which it must be a multiple of.
-func timeIn(unit time.Duration) codec[int64] {
-	times := duration(false)
-	return codec[int64]{
-		name: times.name,
-		show: func(n int64) string { return times.show(time.Duration(n) * unit) },
-		read: func(v value) (int64, bool) {
-			d, ok := times.read(v)
+func timeIn(unit time.Duration) codec.Codec[int64] {
+	times := codec.Duration(false)
+	return codec.Codec[int64]{
+		Name: times.Name,
+		Show: func(n int64) string { return times.Show(time.Duration(n) * unit) },
+		Read: func(v codec.Value) (int64, bool) {
+			d, ok := times.Read(v)
 			if ok && d%unit != 0 {
-				v.fail("must be a multiple of %s, got %s", showDuration(unit), showDuration(d))
+				v.Fail("must be a multiple of %s, got %s", words.Duration(unit), words.Duration(d))
 				return 0, false
 			}
 			return int64(d / unit), ok
@@ -146,7 +148,7 @@ func timeIn(unit time.Duration) codec[int64] {
 func (l *loader) checkRlimits(d *builder) {
 	for _, limit := range d.Limits.Rlimits {
 		if err := l.machine.setLimit(limit.Resource, limit.Hard); err != nil {
-			d.mistakeAt(fmt.Sprintf("limits.%s", limit.Resource)).warn("%w", err)
+			d.mistakeAt(fmt.Sprintf("limits.%s", limit.Resource)).Warn("%w", err)
 		}
 	}
 }

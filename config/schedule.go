@@ -8,7 +8,9 @@ import (
 
 	"github.com/netresearch/go-cron"
 
+	"superd/config/codec"
 	"superd/config/document"
+	"superd/internal/words"
 )
 
 // A Schedule says when a one-shot runs. Exactly one of its fields is set.
@@ -29,7 +31,7 @@ func checkSchedule(s string) error {
 		return err
 	case schedule.Cron == nil && schedule.Every < leastPeriod:
 		return fmt.Errorf("the period must be at least %s, got %s",
-			showDuration(leastPeriod), document.Quote(s))
+			words.Duration(leastPeriod), document.Quote(s))
 	case schedule.Cron != nil && schedule.Cron.Next(time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero():
 		return fmt.Errorf("%s never occurs: no year has such a day", document.Quote(s))
 	}
@@ -66,7 +68,7 @@ func ParseSchedule(s string) (Schedule, error) {
 		return parsePeriod(s, strings.Join(fields[1:], " "))
 	case strings.HasPrefix(s, "@") && !slices.Contains(cronWords, s):
 		return Schedule{}, fmt.Errorf("unknown schedule %s%s",
-			document.Quote(s), didYouMean(s, append([]string{"@every"}, cronWords...), remedy))
+			document.Quote(s), words.DidYouMean(s, append([]string{"@every"}, cronWords...), remedy))
 	case !strings.HasPrefix(s, "@") && len(fields) != len(cronFields):
 		return Schedule{}, fmt.Errorf("must have %d fields, got %d in %s%s",
 			len(cronFields), len(fields), document.Quote(s), remedy)
@@ -91,7 +93,7 @@ func ParseSchedule(s string) (Schedule, error) {
 const maxSearchYears = 8
 
 func parsePeriod(s, period string) (Schedule, error) {
-	every, err := parseDuration(period, "@every ", func(d time.Duration) bool { return d > 0 })
+	every, err := codec.ParseDurationAfter(period, "@every ", func(d time.Duration) bool { return d > 0 })
 	switch {
 	case err != nil:
 		return Schedule{}, fmt.Errorf("in %s: %w", document.Quote(s), err)

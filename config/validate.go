@@ -10,7 +10,10 @@ import (
 	"strings"
 	"syscall"
 
+	"superd/config/codec"
 	"superd/config/document"
+	"superd/internal/signame"
+	"superd/internal/words"
 )
 
 // maxName leaves room in a file name (255 bytes) for suffixes: instance, ".log", the time of a
@@ -51,25 +54,25 @@ func (d *builder) check() {
 		return
 	}
 	if len(d.Command) == 0 && !d.anySet("command") && !slices.Contains(d.meant, "command") {
-		d.self.failKey(`has no command: write command = ["/path/to/program", "argument"]`)
+		d.self.FailKey(`has no command: write command = ["/path/to/program", "argument"]`)
 	}
 	if d.Backoff.Max < d.Backoff.Initial {
-		d.mistakeAt("backoff.max", "backoff.initial").fail("backoff.max (%s) must not be less than backoff.initial (%s)",
-			showDuration(d.Backoff.Max), showDuration(d.Backoff.Initial))
+		d.mistakeAt("backoff.max", "backoff.initial").Fail("backoff.max (%s) must not be less than backoff.initial (%s)",
+			words.Duration(d.Backoff.Max), words.Duration(d.Backoff.Initial))
 	}
 	if d.Type == TypeOneshot && d.Restart == RestartAlways {
-		d.mistakeAt("restart").fail(`a one-shot can't be restarted always: write "on-failure" or "never", or a schedule`)
+		d.mistakeAt("restart").Fail(`a one-shot can't be restarted always: write "on-failure" or "never", or a schedule`)
 	}
 	if d.Type == TypeService && d.Schedule != "" {
-		d.mistakeAt("schedule", "type").fail(`only one-shots have a schedule: write type = "oneshot", too, or remove the schedule`)
+		d.mistakeAt("schedule", "type").Fail(`only one-shots have a schedule: write type = "oneshot", too, or remove the schedule`)
 	}
 	for _, name := range []string{"schedule_jitter", "schedule_missed"} {
 		if d.isSet(name) && !d.anySet("schedule") {
-			d.set[name].failKey("has no meaning without a schedule: add one, or remove it")
+			d.set[name].FailKey("has no meaning without a schedule: add one, or remove it")
 		}
 	}
 	if d.Replicas > 1 && d.Log.File != "" {
-		d.mistakeAt("log.file", "replicas").fail("%q would be the log file of %d instances (%s to %s): remove it, and each has <instance>.log",
+		d.mistakeAt("log.file", "replicas").Fail("%q would be the log file of %d instances (%s to %s): remove it, and each has <instance>.log",
 			d.Log.File, d.Replicas, d.Instances()[0], d.Instances()[d.Replicas-1])
 	}
 	d.checkKill()
@@ -77,15 +80,15 @@ func (d *builder) check() {
 	d.checkStderr()
 	d.checkSink()
 	if log := d.Log; log.MaxTotal > 0 && (log.MaxSize == 0 || log.MaxTotal < log.MaxSize) {
-		d.mistakeAt("log.max_total", "log.max_size").fail("log.max_total (%s) must not be less than log.max_size (%s), which must not be 0 then",
-			showSize(log.MaxTotal), showSize(log.MaxSize))
+		d.mistakeAt("log.max_total", "log.max_size").Fail("log.max_total (%s) must not be less than log.max_size (%s), which must not be 0 then",
+			codec.ShowSize(log.MaxTotal), codec.ShowSize(log.MaxSize))
 	}
 	if d.Log.Format == LogDirect && d.Log.Sink == SinkFile {
 		d.checkDirect()
 	}
 	if l := d.Limits; l.Memory != nil && l.MemoryHigh != nil && *l.MemoryHigh >= *l.Memory {
-		d.mistakeAt("limits.memory_high", "limits.memory").fail("limits.memory_high (%s) has no effect unless it is less than limits.memory (%s): lower it, or remove it",
-			showSize(*l.MemoryHigh), showSize(*l.Memory))
+		d.mistakeAt("limits.memory_high", "limits.memory").Fail("limits.memory_high (%s) has no effect unless it is less than limits.memory (%s): lower it, or remove it",
+			codec.ShowSize(*l.MemoryHigh), codec.ShowSize(*l.Memory))
 	}
 	if d.checkProbe("ready", readyChecks) {
 		ready := d.ready
@@ -94,7 +97,7 @@ func (d *builder) check() {
 	if d.Type == TypeOneshot && d.Ready != nil {
 		// Readiness checks in [defaults] are meant for services.
 		if d.Ready = nil; d.isSet(readyChecks...) {
-			d.mistakeAt(readyChecks...).failKey("is for services: a one-shot is ready when it has succeeded: remove it")
+			d.mistakeAt(readyChecks...).FailKey("is for services: a one-shot is ready when it has succeeded: remove it")
 		}
 	}
 	if d.checkProbe("health", healthChecks) {
@@ -102,6 +105,7 @@ func (d *builder) check() {
 		d.Health = &health
 	}
 	d.checkSandbox()
+	d.checkRolling()
 }
 
 // checkKill checks what follows the stop time-out.
@@ -109,12 +113,12 @@ func (d *builder) checkKill() {
 	switch asks := slices.Contains(askingSignals, d.KillSignal); {
 	case !d.NoFinalKill && !asks:
 	case !d.NoFinalKill:
-		d.mistakeAt("kill_signal").warn("%s follows stop_timeout in place of SIGKILL, so a program that ignores it is never killed: to ask it to stop, write stop_signal = %q",
-			SignalName(d.KillSignal), SignalName(d.KillSignal))
+		d.mistakeAt("kill_signal").Warn("%s follows stop_timeout in place of SIGKILL, so a program that ignores it is never killed: to ask it to stop, write stop_signal = %q",
+			signame.Name(d.KillSignal), signame.Name(d.KillSignal))
 	case d.isSet("kill_signal"):
-		d.set["kill_signal"].failKey("has no meaning with final_kill = false, where no signal is sent: remove it")
+		d.set["kill_signal"].FailKey("has no meaning with final_kill = false, where no signal is sent: remove it")
 	case d.KillMode == KillMixed:
-		d.mistakeAt("final_kill", "kill_mode").fail(`kill_mode = "mixed" kills what the main process leaves: write kill_mode = "main-first", or remove final_kill`)
+		d.mistakeAt("final_kill", "kill_mode").Fail(`kill_mode = "mixed" kills what the main process leaves: write kill_mode = "main-first", or remove final_kill`)
 	}
 }
 
@@ -122,17 +126,17 @@ func (d *builder) checkKill() {
 func (d *builder) checkReload() {
 	switch signal, command := d.isSet("reload_signal"), d.isSet("reload_command"); {
 	case signal && command:
-		d.set["reload_command"].failKey("only one way to reload can be used, and reload_signal is set, too: keep one of them")
+		d.set["reload_command"].FailKey("only one way to reload can be used, and reload_signal is set, too: keep one of them")
 	case signal:
 		d.ReloadCommand = nil // of [defaults]
 	case command:
 		d.ReloadSignal = 0
 	case d.ReloadSignal != 0 && len(d.ReloadCommand) > 0: // both in [defaults]
-		d.mistakeAt("reload_command").failKey("only one way to reload can be used, and reload_signal is set, too: keep one of them")
+		d.mistakeAt("reload_command").FailKey("only one way to reload can be used, and reload_signal is set, too: keep one of them")
 	}
 	if d.Type == TypeOneshot && len(d.PostStart) > 0 {
 		if d.PostStart = nil; d.isSet("post_start") {
-			d.set["post_start"].failKey("is for services: a one-shot has nothing to wait for: remove it")
+			d.set["post_start"].FailKey("is for services: a one-shot has nothing to wait for: remove it")
 		}
 	}
 }
@@ -147,7 +151,7 @@ func (d *builder) checkSink() {
 	refuse := func(why string, names ...string) {
 		for _, name := range names {
 			if v, ok := d.set[name]; ok {
-				v.failKey("%s: remove it", why)
+				v.FailKey("%s: remove it", why)
 			}
 		}
 	}
@@ -166,34 +170,34 @@ func (d *builder) checkSink() {
 	}
 	for _, name := range ofFiles {
 		if v, ok := d.set[name]; ok {
-			v.failKey(`has no meaning with log.sink = %q, which is not a file: remove it`, log.Sink)
+			v.FailKey(`has no meaning with log.sink = %q, which is not a file: remove it`, log.Sink)
 		}
 	}
 	if log.Stderr == StderrSeparate {
-		d.mistakeAt("log.stderr", "log.sink").fail(`"separate" needs files: with log.sink = %q write stderr = "merge" or "label"`, log.Sink)
+		d.mistakeAt("log.stderr", "log.sink").Fail(`"separate" needs files: with log.sink = %q write stderr = "merge" or "label"`, log.Sink)
 	}
 	switch log.Sink {
 	case SinkCommand:
 		refuse(`has no meaning with log.sink = "command"`, append(ofMessages, "log.address")...)
 		switch {
 		case len(log.Command) == 0 && !d.anySet("log.command"):
-			d.mistakeAt("log.sink").fail(`"command" needs the command that reads the output: write log.command = ["/path/to/logger", "argument"], too`)
+			d.mistakeAt("log.sink").Fail(`"command" needs the command that reads the output: write log.command = ["/path/to/logger", "argument"], too`)
 		case log.Format == LogDirect:
-			d.mistakeAt("log.format", "log.sink").fail(`"direct" is for files: with log.sink = "command" write format = "raw", "text" or "json"`)
+			d.mistakeAt("log.format", "log.sink").Fail(`"direct" is for files: with log.sink = "command" write format = "raw", "text" or "json"`)
 		case log.Format == LogRaw && d.Replicas > 1:
-			d.mistakeAt("log.format", "replicas").warn(`%q does not record which of the %d instances with this logger wrote a line: write format = "text" or "json"`, log.Format, d.Replicas)
+			d.mistakeAt("log.format", "replicas").Warn(`%q does not record which of the %d instances with this logger wrote a line: write format = "text" or "json"`, log.Format, d.Replicas)
 		}
 	case SinkStdout:
 		refuse(`has no meaning with log.sink = "stdout"`, append(ofMessages, "log.address")...)
 		if log.Format == LogDirect {
-			d.mistakeAt("log.format", "log.sink").fail(`"direct" is for files: with log.sink = "stdout" write format = "raw", "text" or "json"`)
+			d.mistakeAt("log.format", "log.sink").Fail(`"direct" is for files: with log.sink = "stdout" write format = "raw", "text" or "json"`)
 		}
 	default:
 		if v, ok := d.set["log.format"]; ok {
-			v.failKey("has no meaning with log.sink = %q, which has its own: remove it", log.Sink)
+			v.FailKey("has no meaning with log.sink = %q, which has its own: remove it", log.Sink)
 		}
 		if log.Sink == SinkJournald && strings.Contains(log.Address, "://") {
-			d.mistakeAt("log.address").fail("%q is not the path of a socket, and journald has no other address: remove it, or write log.sink = \"syslog\"", log.Address)
+			d.mistakeAt("log.address").Fail("%q is not the path of a socket, and journald has no other address: remove it, or write log.sink = \"syslog\"", log.Address)
 		}
 	}
 }
@@ -203,11 +207,11 @@ func (d *builder) checkStderr() {
 	log := d.Log
 	switch {
 	case log.Stderr == StderrLabel && (log.Sink == SinkFile || log.Sink == SinkCommand || log.Sink == SinkStdout) && !(log.Format == LogText || log.Format == LogJSON):
-		d.mistakeAt("log.stderr", "log.format").fail(`"label" needs records that name the stream: write format = "text" or "json", too, or stderr = "separate"`)
+		d.mistakeAt("log.stderr", "log.format").Fail(`"label" needs records that name the stream: write format = "text" or "json", too, or stderr = "separate"`)
 	case log.StderrFile != "" && log.Stderr != StderrSeparate:
-		d.mistakeAt("log.stderr_file").failKey(`has no meaning without stderr = "separate": write that, too, or remove it`)
+		d.mistakeAt("log.stderr_file").FailKey(`has no meaning without stderr = "separate": write that, too, or remove it`)
 	case d.Replicas > 1 && log.StderrFile != "":
-		d.mistakeAt("log.stderr_file", "replicas").fail("%q would be the log file of %d instances (%s to %s): remove it, and each has <instance>%s",
+		d.mistakeAt("log.stderr_file", "replicas").Fail("%q would be the log file of %d instances (%s to %s): remove it, and each has <instance>%s",
 			log.StderrFile, d.Replicas, d.Instances()[0], d.Instances()[d.Replicas-1], stderrSuffix)
 	}
 }
@@ -216,7 +220,7 @@ func (d *builder) checkStderr() {
 func (d *builder) checkDirect() {
 	for _, name := range []string{"log.max_size", "log.max_age", "log.max_total", "log.keep", "log.compress", "log.overflow", "log.min_free", "ready.line"} {
 		if v, ok := d.set[name]; ok {
-			v.failKey(`has no meaning with log.format = "direct", where the program writes the file itself: remove it`)
+			v.FailKey(`has no meaning with log.format = "direct", where the program writes the file itself: remove it`)
 		}
 	}
 }
@@ -247,7 +251,7 @@ func (d *builder) checkProbe(table string, checks []string) bool {
 	}
 	switch {
 	case len(chosen) > 1:
-		from.mistakeAt(chosen[1]).failKey("only one check can be used, and %s is set, too: keep one of them", strings.TrimPrefix(chosen[0], table+"."))
+		from.mistakeAt(chosen[1]).FailKey("only one check can be used, and %s is set, too: keep one of them", strings.TrimPrefix(chosen[0], table+"."))
 		return false
 	case len(chosen) == 0:
 		if _, isTable := d.set[table].Raw.(map[string]any); isTable && !off {
@@ -255,14 +259,14 @@ func (d *builder) checkProbe(table string, checks []string) bool {
 			for i, check := range checks {
 				names[i] = strings.TrimPrefix(check, table+".")
 			}
-			d.set[table].fail("names no check: add %s", oneOf(names))
+			d.set[table].Fail("names no check: add %s", words.OneOf(names))
 		}
 		return false
 	}
 	tried := slices.Contains([]string{"tcp", "http", "exec"}, strings.TrimPrefix(chosen[0], table+"."))
 	for _, name := range []string{table + ".interval", table + ".timeout"} {
 		if d.isSet(name) && !tried {
-			d.set[name].failKey("has no meaning with %s, which is not repeated: remove it", strings.TrimPrefix(chosen[0], table+"."))
+			d.set[name].FailKey("has no meaning with %s, which is not repeated: remove it", strings.TrimPrefix(chosen[0], table+"."))
 		}
 	}
 	return true
@@ -272,10 +276,10 @@ func (d *builder) checkProbe(table string, checks []string) bool {
 func (l *loader) checkGroups() {
 	for _, d := range l.programs {
 		groups := d.mistakeAt("groups")
-		items, _ := groups.items()
+		items, _ := groups.Items()
 		for _, item := range items {
 			if name, _ := item.Raw.(string); l.builders[name] != nil {
-				item.fail("a program is named %q, too: rename the group", name)
+				item.Fail("a program is named %q, too: rename the group", name)
 			}
 		}
 	}
@@ -295,8 +299,8 @@ func (l *loader) checkMaxTotal() {
 		}
 	}
 	if worst != nil {
-		l.root.mistakeAt("log_max_total").warn("log_max_total (%s) is less than log.max_size (%s) of %q: if its log alone exceeds that, no rotated file of any program is kept; raise it, or lower log.max_size",
-			showSize(most), showSize(worst.Log.MaxSize), worst.Name)
+		l.root.mistakeAt("log_max_total").Warn("log_max_total (%s) is less than log.max_size (%s) of %q: if its log alone exceeds that, no rotated file of any program is kept; raise it, or lower log.max_size",
+			codec.ShowSize(most), codec.ShowSize(worst.Log.MaxSize), worst.Name)
 	}
 }
 
@@ -312,7 +316,7 @@ func (l *loader) checkLogs() {
 	use := func(u user, path, written string) {
 		named := u.anySet(u.key)
 		if other := l.numberedLog(path); named && other != nil && other != u.builder {
-			u.mistakeAt(u.key).fail("%q is the log file of an instance of %q (%s): choose another name", written, other.Name, other.self.position())
+			u.mistakeAt(u.key).Fail("%q is the log file of an instance of %q (%s): choose another name", written, other.Name, other.self.Position())
 			return
 		}
 		first, taken := users[path]
@@ -320,9 +324,9 @@ func (l *loader) checkLogs() {
 		case !taken:
 			users[path] = u
 		case first.builder == u.builder:
-			u.mistakeAt("log.stderr_file", "log.file").fail("%q is the file of both streams: give each its own, or write stderr = \"merge\"", written)
+			u.mistakeAt("log.stderr_file", "log.file").Fail("%q is the file of both streams: give each its own, or write stderr = \"merge\"", written)
 		default:
-			u.mistakeAt(u.key).fail("%q is the log file of %q (%s) and of %q: give each its own", written, first.Name, first.mistakeAt(first.key).position(), u.Name)
+			u.mistakeAt(u.key).Fail("%q is the log file of %q (%s) and of %q: give each its own", written, first.Name, first.mistakeAt(first.key).Position(), u.Name)
 		}
 	}
 	for _, named := range []bool{false, true} {
@@ -389,11 +393,11 @@ func (l *loader) checkVariables() {
 // the program's own environment.
 func (d *builder) checkReferences(below func(name string) bool) {
 	isSet := func(name string) bool { _, own := d.Environment[name]; return own || below(name) }
-	warn := func(v value, template string, isSet func(string) bool) {
+	warn := func(v codec.Value, template string, isSet func(string) bool) {
 		_, needed := document.References(template)
 		slices.Sort(needed)
 		if unset := slices.DeleteFunc(slices.Compact(needed), isSet); len(unset) > 0 {
-			v.warn("%s", unsetMessage(unset))
+			v.Warn("%s", unsetMessage(unset))
 		}
 	}
 	for i, arg := range d.Command {
@@ -412,7 +416,7 @@ func (d *builder) checkReferences(below func(name string) bool) {
 	}
 	cycles, _ := findCycles(names, refersTo)
 	for _, cycle := range cycles {
-		d.variable(cycle[0]).fail("refers to itself: %s", showCycle(cycle))
+		d.variable(cycle[0]).Fail("refers to itself: %s", showCycle(cycle))
 	}
 }
 
@@ -422,26 +426,26 @@ func (d *builder) checkWords(below func(name string) bool) {
 	for i, arg := range d.Command {
 		name, ok := document.WordsOf(arg)
 		if _, own := d.Environment[name]; ok && !own && !below(name) {
-			d.argument(i).warn("$%s is not set, and no argument takes its place: set it in environment or env_file, or write $$%s for a dollar sign", name, name)
+			d.argument(i).Warn("$%s is not set, and no argument takes its place: set it in environment or env_file, or write $$%s for a dollar sign", name, name)
 		}
 	}
 }
 
 // argument returns the position of an argument of the command.
-func (d *builder) argument(i int) value {
+func (d *builder) argument(i int) codec.Value {
 	written := d.mistakeAt("command")
-	if items, isArray := written.items(); isArray {
+	if items, isArray := written.Items(); isArray {
 		return items[i]
 	}
 	return written
 }
 
 // variable returns the position of a variable of the program's environment.
-func (d *builder) variable(name string) value {
+func (d *builder) variable(name string) codec.Value {
 	for from := d; from != nil; from = from.parent {
 		if table, ok := from.set["environment"]; ok {
 			if entries, _ := table.Raw.(map[string]any); entries[name] != nil {
-				return table.entry(name)
+				return table.Entry(name)
 			}
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"syscall"
 
-	"superd/config"
+	"superd/internal/signame"
 	"superd/pidfd"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
@@ -169,11 +169,11 @@ func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]CommandResult
 				outcome.Message = err.Error()
 			default:
 				outcome.OK = true
-				outcome.Message = fmt.Sprintf("%s sent to process %d", config.SignalName(sig), pid)
-				s.Log.Info("signal sent", "instance", in.Name, "pid", pid, "signal", config.SignalName(sig),
+				outcome.Message = fmt.Sprintf("%s sent to process %d", signame.Name(sig), pid)
+				s.Log.Info("signal sent", "instance", in.Name, "pid", pid, "signal", signame.Name(sig),
 					"by", fsm.By(fsm.ActorOperator).String())
 				in.Record(eventlog.WithReason(byOperator(eventlog.Event{Kind: eventlog.Command}),
-					fsm.ReasonRequestedSignal.With(config.SignalName(sig))))
+					fsm.ReasonRequestedSignal.With(signame.Name(sig))))
 			}
 		}
 		outcomes = append(outcomes, outcome)

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"superd/config"
+	"superd/internal/signame"
 	"superd/loop"
 	"superd/pidfd"
 	"superd/procs/host"
@@ -101,7 +101,7 @@ func (e *eviction) track(found []host.Member) {
 
 func (e *eviction) send(m host.Member, sig syscall.Signal) {
 	if err := m.Process.Signal(sig); err != nil && !errors.Is(err, pidfd.ErrGone) {
-		e.log.Error("signal not sent", "pid", m.Process.Pid(), "signal", config.SignalName(sig), "error", err)
+		e.log.Error("signal not sent", "pid", m.Process.Pid(), "signal", signame.Name(sig), "error", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"superd/config"
+	"superd/internal/words"
 	"superd/procs/fsm"
 	"superd/procs/instance"
 )
@@ -30,7 +31,7 @@ func (e *UnknownNameError) Error() string {
 func (e *UnknownNameError) Nearest() string {
 	known := slices.Clone(e.Known)
 	slices.Sort(known)
-	return config.Nearest(e.Name, slices.Compact(known))
+	return words.Nearest(e.Name, slices.Compact(known))
 }
 
 // IsPattern reports whether a name is a glob.

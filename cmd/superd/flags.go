@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"superd/config"
+	"superd/config/codec"
+	"superd/internal/words"
 )
 
 // A durationFlag is the value of a flag that takes a duration as the configuration does.
@@ -27,7 +28,7 @@ func (d *durationFlag) Set(text string) error {
 		*d = 0
 		return nil
 	}
-	parsed, err := config.ParseDuration(text)
+	parsed, err := codec.ParseDuration(text)
 	if err == nil && parsed < 0 {
 		err = fmt.Errorf("must not be negative, got %s", text)
 	}
@@ -61,7 +62,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		unknown := fmt.Sprintf("unknown flag --%s", e.GetSpecifiedName())
-		if nearest := config.Nearest(e.GetSpecifiedName(), names); nearest != "" {
+		if nearest := words.Nearest(e.GetSpecifiedName(), names); nearest != "" {
 			return suggestion(fmt.Sprintf("%s: did you mean --%s?", unknown, nearest))
 		}
 		return errors.New(unknown)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"superd/config"
+	"superd/internal/words"
 )
 
 // execute runs the command that args name.
@@ -183,11 +183,11 @@ func nearestCommand(cmd *cobra.Command, name string) string {
 		for _, c := range ctlCommands(new(ctlFlags)) {
 			below = append(below, c.name)
 		}
-		if nearest := config.Nearest(name, below); nearest != "" {
+		if nearest := words.Nearest(name, below); nearest != "" {
 			return cmd.CommandPath() + " " + nearest
 		}
 	}
-	if nearest := config.Nearest(name, own); nearest != "" {
+	if nearest := words.Nearest(name, own); nearest != "" {
 		return "superd " + nearest
 	}
 	if info, err := os.Stat(name); filepath.Ext(name) == ".toml" || err == nil && info.Mode().IsRegular() {

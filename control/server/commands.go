@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"superd/config"
 	"superd/control"
+	"superd/internal/signame"
 	"superd/procs"
 )
 
@@ -187,7 +187,7 @@ func (s *Server) signal(w http.ResponseWriter, r *http.Request) error {
 	if text == "" {
 		return badRequest("add signal=HUP or the like", "no signal is named")
 	}
-	sig, err := config.ParseSignal(text)
+	sig, err := signame.Parse(text)
 	if err != nil {
 		return badRequest("", "%v", err)
 	}

@@ -1,4 +1,4 @@
-// Package words writes durations and numbers for people.
+// Package words writes durations, numbers and lists for people, and finds the word that they meant.
 package words
 
 import (

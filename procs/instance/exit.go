@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"superd/config"
+	"superd/internal/signame"
 	"superd/internal/words"
 	"superd/loop"
 	"superd/pidfd"
@@ -87,7 +88,7 @@ func (m *mainProcess) reap(process host.Process) {
 	in.clearUnkillable()
 	in.LastExit = &ExitStatus{Known: exit.Known, Code: exit.Code, EndedAt: now}
 	if exit.Signal != 0 {
-		in.LastExit.Signal, in.LastExit.SignalNumber = config.SignalName(exit.Signal), int(exit.Signal)
+		in.LastExit.Signal, in.LastExit.SignalNumber = signame.Name(exit.Signal), int(exit.Signal)
 	}
 	m.recordExit(pid, exit, ran)
 	if drained := in.Output.Collector.EndRun(); !drained || in.Output.drainingRun != "" {
@@ -138,7 +139,7 @@ func (m *mainProcess) recordExit(pid int, exit pidfd.Exit, ran time.Duration) {
 	switch {
 	case !exit.Known:
 	case exit.Signal != 0:
-		e.Exit.Signal = new(config.SignalName(exit.Signal))
+		e.Exit.Signal = new(signame.Name(exit.Signal))
 	default:
 		e.Exit.Code = &exit.Code
 	}

@@ -4,7 +4,7 @@ import (
 	"syscall"
 	"time"
 
-	"superd/config"
+	"superd/internal/signame"
 	"superd/pidfd"
 	"superd/procs/fsm"
 	"superd/procs/snapshot"
@@ -48,7 +48,7 @@ func restoreExit(v *snapshot.Exit) *ExitStatus {
 	}
 	e := &ExitStatus{Known: v.Known, Code: v.Code, SignalNumber: v.Signal, EndedAt: v.At}
 	if v.Signal != 0 {
-		e.Signal = config.SignalName(syscall.Signal(v.Signal))
+		e.Signal = signame.Name(syscall.Signal(v.Signal))
 	}
 	return e
 }

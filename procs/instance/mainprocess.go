@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"time"
 
-	"superd/config"
+	"superd/internal/signame"
 	"superd/loop"
 	"superd/pidfd"
 	"superd/procs/host"
@@ -75,6 +75,6 @@ func (m *mainProcess) signal(sig syscall.Signal) {
 func logUnsent(in *Instance, pid int, sig syscall.Signal, err error) {
 	if err != nil && !errors.Is(err, pidfd.ErrGone) {
 		in.Env.Log.Error("signal not sent", "instance", in.Name, "pid", pid,
-			"signal", config.SignalName(sig), "error", err)
+			"signal", signame.Name(sig), "error", err)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"syscall"
 
-	"superd/config"
+	"superd/internal/signame"
 )
 
 // markUnkillable records that the instance has an unkillable process. A shutdown does not wait for
@@ -32,7 +32,7 @@ func (in *Instance) reportUnkillable(sig syscall.Signal, pids ...int) {
 	var text []string
 	for _, pid := range pids {
 		text = append(text, fmt.Sprintf("process %d survives %s: state %s",
-			pid, config.SignalName(sig), in.Env.Host.WaitsIn(pid).Text))
+			pid, signame.Name(sig), in.Env.Host.WaitsIn(pid).Text))
 	}
 	in.markUnkillable(strings.Join(text, "; "))
 }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"superd/config"
+	"superd/internal/signame"
 	"superd/internal/words"
 	"superd/loop"
 	"superd/procs/eventlog"
@@ -164,7 +164,7 @@ func (l *reload) act() {
 		return
 	}
 	l.signal, l.signalAt = p.ReloadSignal, in.Env.Loop.Now()
-	name, pid := config.SignalName(l.signal), r.main.process.Pid()
+	name, pid := signame.Name(l.signal), r.main.process.Pid()
 	if err := r.main.process.Signal(l.signal); err != nil {
 		l.end(ReloadOutcome{Message: fmt.Sprintf("not reloaded: %s not sent to process %d: %v", name, pid, err)})
 		return
@@ -196,7 +196,7 @@ func (l *reload) unconfirmed() string {
 	if l.signal == 0 { // a reload of superd has removed it
 		return fmt.Sprintf("no RELOADING=1 within start_timeout %s", timeout)
 	}
-	name := config.SignalName(l.signal)
+	name := signame.Name(l.signal)
 	return fmt.Sprintf("no RELOADING=1 within start_timeout %s after %s: a program that does not "+
 		"report its reloads needs reload_command = \"kill -%s ${MAINPID}\" instead of "+
 		"reload_signal", timeout, name, strings.TrimPrefix(name, "SIG"))

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"superd/config"
+	"superd/internal/signame"
 	"superd/loop"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
@@ -201,7 +202,7 @@ func (s *stopping) timedOut() {
 		return
 	}
 	s.dropCommand()
-	in.Apply(in.Machine.StopTimedOut(config.SignalName(r.stop.killSignal())))
+	in.Apply(in.Machine.StopTimedOut(signame.Name(r.stop.killSignal())))
 }
 
 // overdue reports whether the main process has outlived the stop time-out and is not killed.
@@ -216,7 +217,7 @@ func (s *stopping) kill() {
 	s.timer.Stop() // a hurried stop does not wait for it
 	sig := r.stop.killSignal()
 	in.Env.Log.Warn("stop_timeout is over, killing", "instance", in.Name, "pid", r.main.process.Pid(),
-		"signal", config.SignalName(sig), "stop_timeout", r.program.StopTimeout)
+		"signal", signame.Name(sig), "stop_timeout", r.program.StopTimeout)
 	if r.program.KillMode == config.KillProcess {
 		r.main.signal(sig)
 	} else {

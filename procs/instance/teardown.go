@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"superd/config"
+	"superd/internal/signame"
 	"superd/loop"
 	"superd/pidfd"
 	"superd/procs/host"
@@ -190,7 +191,7 @@ func (t *teardown) send(m host.Member, sig syscall.Signal) {
 		return // spared by kill_mode
 	}
 	if err := m.Process.Signal(sig); err != nil && !errors.Is(err, pidfd.ErrGone) {
-		t.in.Env.Log.Error("signal not sent", "instance", t.in.Name, "pid", m.Process.Pid(), "signal", config.SignalName(sig), "error", err)
+		t.in.Env.Log.Error("signal not sent", "instance", t.in.Name, "pid", m.Process.Pid(), "signal", signame.Name(sig), "error", err)
 	}
 }
 

@@ -25,21 +25,21 @@ const (
 //
 // Only cmd/superd imports procs/linux: procs knows the system as procs/host.
 var allowed = map[string]string{
-	"cmd/superd": `config control control/server doctor internal/escape internal/execshim
-		internal/failpoint internal/gcpacer internal/logqueue internal/procfs internal/terminal
-		internal/threads keeper logs logs/read loop pidfd procs procs/eventlog procs/host
+	"cmd/superd": `config config/codec control control/server doctor internal/escape
+		internal/execshim internal/failpoint internal/gcpacer internal/logqueue internal/procfs
+		internal/terminal internal/threads internal/words keeper logs logs/read loop pidfd procs procs/eventlog procs/host
 		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
-	"control/server": `config control internal/escape internal/procfs logs logs/follow
+	"control/server": `config control internal/escape internal/procfs internal/signame logs logs/follow
 		logs/segment procs procs/eventlog procs/fsm procs/host procs/probe`,
 	"control": "config",
 	"doctor": `internal/execshim internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox
 		sandbox/shim`,
-	"procs": `config internal/words logs loop loop/task pidfd procs/deps procs/eventlog
+	"procs": `config internal/signame internal/words logs loop loop/task pidfd procs/deps procs/eventlog
 		procs/fsm procs/handover procs/host procs/instance procs/probe procs/reaper
 		procs/schedule procs/snapshot`,
-	"procs/instance": `config internal/words logs logs/frame logs/segment logs/sink loop pidfd
-		procs/deps procs/eventlog procs/execprobe procs/fsm procs/host procs/notify procs/probe
+	"procs/instance": `config internal/signame internal/words logs logs/frame logs/segment logs/sink
+		loop pidfd procs/deps procs/eventlog procs/execprobe procs/fsm procs/host procs/notify procs/probe
 		procs/schedule procs/snapshot`,
 	"procs/execprobe":     "loop pidfd procs/host procs/probe",
 	"procs/handover":      "loop procs/eventlog procs/host",
@@ -67,8 +67,10 @@ var allowed = map[string]string{
 	"procs/snapshot/snapshottest": "config",
 	"keeper":                      "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
 	"keeper/fdstore":              "",
-	"config":                      "config/document internal/passwd internal/privilege internal/rlimit sandbox",
-	"config/document":             "internal/safepath",
+	"config": `config/codec config/document internal/passwd internal/privilege internal/rlimit
+		internal/signame internal/words sandbox`,
+	"config/codec":    "config/document internal/signame internal/words",
+	"config/document": "internal/safepath",
 	"logs": `internal/failpoint internal/mounts internal/syscalls internal/words logs/follow
 		logs/frame logs/fslimit logs/pipe logs/read logs/segment logs/sink loop`,
 	"logs/follow":          "internal/workers logs/frame logs/fslimit logs/pipe logs/segment",
@@ -97,6 +99,7 @@ var allowed = map[string]string{
 	"internal/procfs":    "internal/syscalls pidfd",
 	"internal/rlimit":    "",
 	"internal/safepath":  "internal/syscalls",
+	"internal/signame":   "internal/words",
 	"internal/syscalls":  "",
 	"internal/terminal":  "internal/escape",
 	"internal/threads":   "internal/privilege",

@@ -1,4 +1,5 @@
-package config
+// Package signame has the names of signals, as people write them.
+package signame
 
 import (
 	"fmt"
@@ -7,14 +8,14 @@ import (
 	"strings"
 	"syscall"
 
-	"superd/config/document"
+	"superd/internal/words"
 )
 
-// signalNames are the signal names of Linux by number, from 1 on. A configuration may be checked on
+// names are the signal names of Linux by number, from 1 on. A configuration may be checked on
 // another system, where the numbers differ or a name does not exist.
 //
 // Source: signal(7), the numbers of x86, arm and most others.
-var signalNames = [...]string{1: "SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS",
+var names = [...]string{1: "SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS",
 	"SIGFPE", "SIGKILL", "SIGUSR1", "SIGSEGV", "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM", "SIGSTKFLT",
 	"SIGCHLD", "SIGCONT", "SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGURG", "SIGXCPU", "SIGXFSZ",
 	"SIGVTALRM", "SIGPROF", "SIGWINCH", "SIGIO", "SIGPWR", "SIGSYS"}
@@ -25,26 +26,25 @@ const (
 	realtimeMax = 64
 )
 
-// ParseSignal parses a signal: "SIGTERM", "TERM", "15", "SIGRTMIN+3", "SIGRTMAX-1", in any case.
+// Parse parses a signal: "SIGTERM", "TERM", "15", "SIGRTMIN+3", "SIGRTMAX-1", in any case.
 // The error suggests the most similar name.
-func ParseSignal(s string) (syscall.Signal, error) {
+func Parse(s string) (syscall.Signal, error) {
 	name := strings.ToUpper(strings.TrimSpace(s))
 	if number, err := strconv.Atoi(name); err == nil {
 		if number < 1 || number > realtimeMax {
-			return 0, fmt.Errorf("no signal has the number %s: they go from 1 to %d",
-				document.Quote(s), realtimeMax)
+			return 0, fmt.Errorf("no signal has the number %.80q: they go from 1 to %d", s, realtimeMax)
 		}
 		return syscall.Signal(number), nil
 	}
 	name = "SIG" + strings.TrimPrefix(name, "SIG")
-	if number := slices.Index(signalNames[1:], name); number >= 0 {
+	if number := slices.Index(names[1:], name); number >= 0 {
 		return syscall.Signal(number + 1), nil
 	}
 	if sig, ok := realtime(name); ok {
 		return sig, nil
 	}
-	return 0, fmt.Errorf("unknown signal %s%s", document.Quote(s),
-		didYouMean(name, signalNames[1:], `: write a name as "SIGTERM" or a number as "15"`))
+	return 0, fmt.Errorf("unknown signal %.80q%s", s,
+		words.DidYouMean(name, names[1:], `: write a name as "SIGTERM" or a number as "15"`))
 }
 
 func realtime(name string) (syscall.Signal, bool) {
@@ -69,11 +69,11 @@ func realtime(name string) (syscall.Signal, bool) {
 	return 0, false
 }
 
-// SignalName returns the name of a signal: SIGTERM, SIGRTMIN+3.
-func SignalName(sig syscall.Signal) string {
+// Name returns the name of a signal: SIGTERM, SIGRTMIN+3.
+func Name(sig syscall.Signal) string {
 	switch {
-	case int(sig) < len(signalNames):
-		return signalNames[sig]
+	case int(sig) < len(names):
+		return names[sig]
 	case sig < realtimeMin: // reserved by glibc, without names
 		return strconv.Itoa(int(sig))
 	}

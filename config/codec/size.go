@@ -1,4 +1,4 @@
-package config
+package codec
 
 import (
 	"fmt"
@@ -62,12 +62,52 @@ func parseSize(s string) (int64, error) {
 	return bytes.Int64(), nil
 }
 
-// showSize returns the shortest exact notation of n.
-func showSize(n int64) string {
+// ShowSize returns the shortest exact notation of n.
+func ShowSize(n int64) string {
 	for _, u := range sizeUnits {
 		if u.bytes > 1 && n != 0 && n%u.bytes == 0 {
 			return strconv.FormatInt(n/u.bytes, 10) + u.name
 		}
 	}
 	return strconv.FormatInt(n, 10)
+}
+
+// Size reads a number of bytes of at least least.
+func Size(least int64) Codec[int64] {
+	return Codec[int64]{
+		Name: "size",
+		Show: func(n int64) string {
+			if n == 0 {
+				return "0"
+			}
+			return strconv.Quote(ShowSize(n))
+		},
+		Read: func(v Value) (int64, bool) {
+			n, ok := v.Raw.(int64)
+			if !ok {
+				if _, ok := v.Raw.(string); !ok {
+					v.Fail(`must be a size such as "10MB" or a number of bytes, got %s`, v.Describe())
+					return 0, false
+				}
+				s, ok := v.Str("a size", AnyString)
+				if !ok {
+					return 0, false
+				}
+				var err error
+				if n, err = parseSize(s); err != nil {
+					v.Fail("%w", err)
+					return 0, false
+				}
+			}
+			switch {
+			case n < 0:
+				v.Fail("must not be negative, got %d", n)
+			case n < least:
+				v.Fail("must be %d bytes or more, got %d", least, n)
+			default:
+				return n, true
+			}
+			return 0, false
+		},
+	}
 }

@@ -1,4 +1,4 @@
-package config
+package words
 
 import (
 	"fmt"
@@ -28,8 +28,8 @@ func Nearest(name string, candidates []string) string {
 	return best
 }
 
-// didYouMean returns `: did you mean "web"?`, or otherwise if no candidate is similar.
-func didYouMean(name string, candidates []string, otherwise string) string {
+// DidYouMean returns `: did you mean "web"?`, or otherwise if no candidate is similar.
+func DidYouMean(name string, candidates []string, otherwise string) string {
 	if nearest := Nearest(name, candidates); nearest != "" {
 		return fmt.Sprintf(": did you mean %q?", nearest)
 	}
@@ -72,4 +72,13 @@ func editDistance(a, b string, limit int) int {
 		before, previous, row = previous, row, before
 	}
 	return previous[len(b)]
+}
+
+// OneOf returns "a", "a or b", "a, b or c".
+func OneOf(values []string) string {
+	if len(values) < 2 {
+		return strings.Join(values, "")
+	}
+	last := len(values) - 1
+	return strings.Join(values[:last], ", ") + " or " + values[last]
 }
