@@ -27,6 +27,7 @@ const (
 	KindSkip     = "skip"
 	KindCommand  = "command"
 	KindReload   = "reload"
+	KindRoll     = "roll"
 	KindShutdown = "shutdown"
 	KindSuperd   = "superd"
 	KindGap      = "gap"

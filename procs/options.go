@@ -11,6 +11,7 @@ import (
 	"superd/procs/handover"
 	"superd/procs/host"
 	"superd/procs/instance"
+	"superd/procs/rolling"
 	"superd/procs/snapshot"
 )
 
@@ -60,8 +61,9 @@ type Predecessor struct {
 // testSettings are what tests change.
 type testSettings struct {
 	// Bound on how many instances one turn stops at shutdown; 0: maxStopBatch
-	stopBatch int
-	rules     *fsm.Table // rules with a planted defect; nil: those of [fsm.Rules]
+	stopBatch  int
+	rules      *fsm.Table            // rules with a planted defect; nil: those of [fsm.Rules]
+	rollLimits func(*rolling.Limits) // changes the limits of rolls; nil: nothing
 }
 
 // A Notifier receives superd's own state, as in sd_notify(3). Its methods do not block.

@@ -23,6 +23,7 @@ func (c *recovery) adopt() error {
 	known := c.self.restore(r)
 	c.fds.Inherit(c.options.Predecessor.StoredFDs.Files, r.FDNames())
 	c.replicas.restoreScales(r)
+	c.replicas.rolls.restore(r)
 	if r.Incomplete {
 		if err := c.findUnrecorded(r); err != nil {
 			return err

@@ -135,6 +135,9 @@ func (s *Supervisor) scalings(wanted []Scaling) (map[string]int, error) {
 			if n, twice := counts[p.Name]; twice && n != w.Replicas {
 				return nil, &ScaleError{p.Name, fmt.Sprintf("both %d and %d replicas requested", n, w.Replicas)}
 			}
+			if why := s.rolls.text(p.Name); why != "" {
+				return nil, &ScaleError{p.Name, why}
+			}
 			if why := s.replicas.refusal(p, w.Replicas); why != "" {
 				return nil, &ScaleError{p.Name, why}
 			}

@@ -67,6 +67,7 @@ type history struct {
 	wokeAt          time.Duration // end of the machine's last sleep, on CLOCK_BOOTTIME
 	startedBoot     time.Duration // when the present superd began
 	policy          policyModel
+	rolling         rollModel
 	graph           simGraph
 	ended           bool
 	pending         int        // commands without a result yet
@@ -108,6 +109,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		drawsOutput:    seed%8 == 3,
 		fifos:          map[string]string{},
 	}
+	h.rolling = rollModel{drawn: seed%8 == 2, failed: map[string]bool{}, extras: map[string]bool{}}
 	h.kernel = hosttest.New(h.v, h.rng, h.fail)
 	h.kernel.Mix = hosttest.FaultMix{
 		Crash:       h.pick(0, 0.5, 1),
@@ -170,6 +172,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		in := inspect(h.sup).instance(instance)
 		return in.exists() && in.state() == fsm.Running
 	}
+	h.kernel.IsExtra = h.wasExtra
 	h.kernel.ReportExit = func(e host.StoredExit) {
 		if !inspect(h.sup).killed() {
 			h.sup.OnStoredExit(e)
@@ -222,7 +225,7 @@ func (h *history) options() Options {
 		Predecessor: Predecessor{StoredFDs: h.kernel.PassFDs()},
 		Identity:    Identity{BootID: "boot", Machine: "simulated"},
 		Paths:       instance.Paths{FIFODir: "fifo", NotifyDir: "notify", Directories: config.RootsOf(nil, 0)},
-		tests:       testSettings{rules: h.rules},
+		tests:       testSettings{rules: h.rules, rollLimits: h.defect.rollLimits},
 	}
 	if h.kernel.Keeper {
 		o.Keeper = h.kernel
@@ -323,6 +326,9 @@ func (h *history) drawProgram(name string) *config.Program {
 	}
 	if h.drawsOutput {
 		h.drawOutput(p)
+	}
+	if h.rolling.drawn {
+		h.drawRolling(p)
 	}
 	return p
 }

@@ -53,6 +53,9 @@ func (h *history) recordFinalExit(in instanceView, ran *hosttest.Process) {
 // status.
 func (h *history) recordExitDecision(in instanceView, model *model) {
 	p, turn := &h.policy, h.v.Turns()
+	if inspect(h.sup).isExtra(in.name()) {
+		return
+	}
 	decides := in.program().Essential || inspect(h.sup).config().Superd.ExitWhen == config.ExitAnyFailed && in.state() == fsm.Failed
 	if decides && !p.shutdownSeen && !p.shutdownRequested && (p.statuses == nil || p.decidedIn == turn) {
 		p.statuses, p.decidedIn = append(p.statuses, model.exitStatus), turn

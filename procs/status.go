@@ -4,9 +4,10 @@ import (
 	"time"
 
 	"superd/logs"
+	"superd/procs/diagnosis"
 	"superd/procs/fsm"
 	"superd/procs/instance"
-	"superd/procs/probe"
+	"superd/procs/rolling"
 )
 
 // A Status is the state of one instance, and its reason.
@@ -16,11 +17,10 @@ type Status struct {
 	Groups     []string
 	State      fsm.State
 	Ready      bool
-	Healthy    *bool  // nil without health checks, and before the first result
-	StatusText string // what the program reports of itself (STATUS=)
-	Check      *Check // last health check; nil before the first
+	Healthy    *bool            // nil without health checks, and before the first result
+	StatusText string           // what the program reports of itself (STATUS=)
+	Check      *diagnosis.Check // last health check; nil before the first
 	Main       MainStatus
-	Sandbox    []string // what of its sandbox could not be enforced
 	Since      time.Time
 	Restarts   int                  // automatic restarts since the operator's last start
 	Exit       *instance.ExitStatus // how the last run ended; nil before the first end
@@ -32,22 +32,15 @@ type Status struct {
 	Reason     string
 	ReasonKind fsm.ReasonKind
 	WantedUp   bool
+	Roll       *rolling.Status // rolling restart of its program; nil: none is under way
 }
 
 // A MainStatus is the status of the main process of an instance. The zero value: it has none.
 type MainStatus struct {
-	Pid    int
-	Start  uint64 // clock ticks since boot, field 22 of /proc/pid/stat
-	Uptime time.Duration
-}
-
-// A Check is the result of a health check.
-type Check struct {
-	At       time.Time
-	Took     time.Duration
-	Outcome  probe.Outcome
-	Reason   string // why it did not pass
-	Failures int    // consecutive failures
+	Pid     int
+	Start   uint64 // clock ticks since boot, field 22 of /proc/pid/stat
+	Uptime  time.Duration
+	Sandbox []string // what of its sandbox could not be enforced
 }
 
 // An ExitStatus is how a run ended.
@@ -131,8 +124,8 @@ func (s *Supervisor) statusOf(in *instance.Instance, r instance.Report) Status {
 		WantedUp:  m.Desired().Up,
 		Reason:    r.Reason, ReasonKind: r.ReasonKind,
 		Healthy:    r.Health.Healthy,
-		StatusText: r.Main.StatusText, Sandbox: r.Sandbox,
-		NextStart: r.NextStart,
+		StatusText: r.Main.StatusText,
+		NextStart:  r.NextStart, Roll: s.rolls.status(in),
 	}
 	if r.LastExit != nil {
 		exit := *r.LastExit
@@ -140,10 +133,10 @@ func (s *Supervisor) statusOf(in *instance.Instance, r instance.Report) Status {
 		st.Exit = &exit
 	}
 	if r.Main.Pid != 0 {
-		st.Main = MainStatus{Pid: r.Main.Pid, Start: r.Main.Start, Uptime: s.Loop.Now() - r.Main.StartedAt}
+		st.Main = MainStatus{Pid: r.Main.Pid, Start: r.Main.Start, Uptime: s.Loop.Now() - r.Main.StartedAt, Sandbox: r.Sandbox}
 	}
 	if last := r.Health.Last; last != nil {
-		st.Check = &Check{
+		st.Check = &diagnosis.Check{
 			At: s.WallAt(last.At), Took: last.Took, Outcome: last.Outcome, Reason: last.Reason,
 			Failures: r.Health.Failures,
 		}

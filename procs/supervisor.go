@@ -13,7 +13,7 @@
 //   - [handover.Recorder], [handover.FDKeeper], configState: what a successor must know
 //   - reaper, shutdown, exitPolicy, selfRecord: the end of processes and of superd
 //   - readyNotifier, subscriptions: who is told; outputEvents: what is recorded of output
-//   - conflicts, replicas, selector: which instances there are
+//   - conflicts, replicas, rolls, selector: which instances there are
 //   - applier, reloads, recovery: changes of all of them
 //   - Supervisor: makes the parts, and has what others call: commands, status, diagnosis, scale
 package procs
@@ -50,6 +50,7 @@ type Supervisor struct {
 	exitPolicy    *exitPolicy
 	conflicts     *conflicts
 	replicas      *replicas
+	rolls         *rolls
 	selector      *selector
 	reloads       *reloads
 	recovery      *recovery
@@ -124,20 +125,28 @@ func (s *Supervisor) makeParts() {
 	s.exitPolicy = &exitPolicy{
 		platform: p, shutdown: s.shutdown, registry: reg, reconciler: s.reconciler,
 		config: s.config, saveSelf: s.self.save,
+		isExtra: func(in *instance.Instance) bool { return s.rolls.isExtra(in) },
 	}
 	s.self.recorder, s.self.shutdown, s.self.config, s.self.exitPolicy =
 		s.recorder, s.shutdown, s.config, s.exitPolicy
-	s.conflicts = newConflicts(reg, s.reconciler)
+	s.conflicts = newConflicts(reg, s.reconciler, func(in *instance.Instance) bool { return s.rolls.isExtra(in) })
 	s.replicas = &replicas{
 		platform: p, registry: reg, recorder: s.recorder, config: s.config,
 		conflicts: s.conflicts, subscriptions: s.subscriptions, waiters: s.waiters,
 		reconciler: s.reconciler, shutdown: s.shutdown, exitPolicy: s.exitPolicy,
 		scales: map[string]snapshot.Scale{},
 	}
+	s.rolls = &rolls{
+		platform: p, registry: reg, recorder: s.recorder, config: s.config, replicas: s.replicas,
+		conflicts: s.conflicts, reconciler: s.reconciler, shutdown: s.shutdown, subscriptions: s.subscriptions,
+		all: map[string]*roll{},
+	}
+	s.replicas.rolls, s.self.rolls = s.rolls, s.rolls
 	s.selector = &selector{reg, s.config, s.replicas}
 	s.applier = &applier{
 		platform: p, registry: reg, recorder: s.recorder, config: s.config, replicas: s.replicas,
 		conflicts: s.conflicts, exitPolicy: s.exitPolicy, subscriptions: s.subscriptions,
+		rolls: s.rolls,
 	}
 	s.reloads = &reloads{
 		platform: p, recorder: s.recorder, config: s.config, applier: s.applier,

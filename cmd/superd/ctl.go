@@ -66,6 +66,8 @@ func ctlCommands(flags *ctlFlags) []subcommand {
 		{"start", of(newStartCommand)},
 		{"stop", of(newStopCommand)},
 		{"restart", of(newRestartCommand)},
+		{"continue", of(newContinueCommand)},
+		{"undo", of(newUndoCommand)},
 		{"signal", of(newSignalCommand)},
 		{"logs", of(newLogsCommand)},
 		{"why", of(newWhyCommand)},

@@ -22,6 +22,7 @@ import (
 	"superd/logs"
 	"superd/loop"
 	"superd/procs"
+	"superd/procs/diagnosis"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
@@ -86,8 +87,14 @@ func (f *fakeSupervisor) Resolve(names []string) (instances []string, unknown []
 	return instances, unknown
 }
 
-func (f *fakeSupervisor) RestartRolling(names []string, done func([]procs.CommandResult)) (func(), error) {
-	f.calls <- fmt.Sprintf("rolling restart %v", names)
+func (f *fakeSupervisor) RestartRolling(names []string, canary int, done func([]procs.CommandResult)) (func(), error) {
+	f.calls <- fmt.Sprintf("rolling restart %v, canary %d", names, canary)
+	done(nil)
+	return func() {}, nil
+}
+
+func (f *fakeSupervisor) DecideRoll(names []string, d procs.RollDecision, done func([]procs.CommandResult)) (func(), error) {
+	f.calls <- fmt.Sprintf("decision %d about %v", d, names)
 	done(nil)
 	return func() {}, nil
 }
@@ -186,17 +193,17 @@ func (f *fakeSupervisor) Outputs(names []string, noneToo bool) (all []procs.Outp
 func (f *fakeSupervisor) WatchInstances(added func()) func() { return f.Watch(added) }
 func (f *fakeSupervisor) Write()                             {}
 
-func (f *fakeSupervisor) Why(names []string) ([]procs.Diagnosis, error) {
+func (f *fakeSupervisor) Why(names []string) ([]diagnosis.Diagnosis, error) {
 	some, err := f.Status(names)
 	if err != nil {
 		return nil, err
 	}
-	var facts []procs.Diagnosis
+	var facts []diagnosis.Diagnosis
 	for _, st := range some {
-		facts = append(facts, procs.Diagnosis{Name: st.Name, State: st.State, Now: startOfTest, Since: startOfTest, Kind: fsm.ReasonStarted,
+		facts = append(facts, diagnosis.Diagnosis{Name: st.Name, State: st.State, Now: startOfTest, Since: startOfTest, Kind: fsm.ReasonStarted,
 			Reason:  fsm.Reason{Kind: fsm.ReasonStarted, Detail: "the operator"},
-			Desired: procs.DesiredDiagnosis{Up: true, By: fsm.Actor{Kind: fsm.ActorOperator}},
-			Main:    procs.MainStatus{Pid: 7}})
+			Desired: diagnosis.Desired{Up: true, By: fsm.Actor{Kind: fsm.ActorOperator}},
+			Pid:     7})
 	}
 	return facts, nil
 }

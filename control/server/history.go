@@ -12,6 +12,7 @@ import (
 
 	"superd/control"
 	"superd/procs"
+	"superd/procs/diagnosis"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 )
@@ -330,7 +331,7 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	type result struct {
-		all []procs.Diagnosis
+		all []diagnosis.Diagnosis
 		err error
 	}
 	got, err := onLoop(r.Context(), s, func() result {

@@ -18,6 +18,7 @@ const (
 	ActorRemoval                        // the instance is no longer configured
 	ActorOperator                       // a command
 	ActorScale                          // a command that changes the number of replicas
+	ActorRoll                           // a rolling restart
 	ActorShutdown                       // the shutdown of superd
 	ActorOther                          // of another version of superd, or its record is lost
 	actorCount
@@ -45,6 +46,7 @@ var actorTexts = [actorCount]string{
 	ActorRemoval:       "the configuration (removed)",
 	ActorOperator:      "the operator",
 	ActorScale:         "the operator (scaled)",
+	ActorRoll:          "the rolling restart",
 	ActorShutdown:      "the shutdown",
 	ActorOther:         "an unknown actor",
 }

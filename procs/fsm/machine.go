@@ -140,6 +140,11 @@ func (m *Machine) MustEnd(c Conditions) bool {
 	return !m.desired.Up || m.restartPending || m.outdated || c.Lost
 }
 
+// Drains reports whether the run is stopped by a rolling restart: it has the drain time-out.
+func (m *Machine) Drains() bool {
+	return m.desired.By.Kind == ActorRoll && (m.restartPending || !m.desired.Up)
+}
+
 // step applies e by the table. It panics on an event that the table does not have in this state:
 // that is a bug.
 func (m *Machine) step(e Event) Transition {

@@ -95,7 +95,7 @@ func (b *bench) redefine(change func(*config.Program)) {
 	before := b.in.Program
 	b.in.Program = before.Clone()
 	change(b.in.Program)
-	b.in.Redefined(before, false)
+	b.in.Redefined(before, false, false)
 }
 
 func (b *bench) main() *hosttest.Process { return b.kernel.Main(b.in.run.invocationID) }

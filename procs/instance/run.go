@@ -23,6 +23,7 @@ type run struct {
 	recordedBefore eventlog.Recorded
 	hadProcess     bool // a process was started, so a teardown may be needed
 	postStopped    bool // the post_stop hooks are over
+	drains         bool // a rolling restart stops it, within the drain time-out
 
 	spawn spawnAttempt // up to the result of the spawn of the main process
 	hook  *hookRun     // hooks under way; nil without them
@@ -97,6 +98,7 @@ func restoreRun(in *Instance, number uint64, v *snapshot.Run) *run {
 	r.main.startedAt, r.main.group, r.main.oomKills = v.StartedAt, int32(v.Group), int32(v.OOMKills)
 	r.stop.deadline, r.stop.limit = v.StopDeadline, v.StopLimit
 	r.stop.teardownDeadline, r.postStopped = v.TeardownDeadline, v.PostStopped
+	r.drains = v.StopDeadline != 0 && in.Machine.Drains()
 	if v.Beside != nil {
 		r.ownBeside().stopState = v.Beside.StopCommand
 	}
@@ -115,6 +117,22 @@ func restoreRun(in *Instance, number uint64, v *snapshot.Run) *run {
 	}
 	in.run = r
 	return r
+}
+
+// RunID returns the id of the present run of an instance; empty without one.
+func RunID(in *Instance) string {
+	if in.run == nil {
+		return ""
+	}
+	return in.run.invocationID
+}
+
+// ReadySince returns when the present run of an instance became ready; 0: it has not.
+func ReadySince(in *Instance) time.Duration {
+	if in.run == nil {
+		return 0
+	}
+	return in.run.readyAt
 }
 
 // EnvSum returns the sum of the env file with which the run was started; 0: none.

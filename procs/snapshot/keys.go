@@ -12,6 +12,7 @@ import (
 //	config/N        a configuration, from [config.Config.Archive]
 //	instance/NAME   an [Instance]
 //	schedule/NAME   a [schedule.State]: after an orderly end
+//	roll/NAME       a [Roll], of a program
 //	scale/NAME      a [Scale], of a program
 //	start/NAME/N    a [Start]: its result is not yet in the instance's record
 const (
@@ -19,6 +20,7 @@ const (
 
 	configWord   = "config"
 	instanceWord = "instance"
+	rollWord     = "roll"
 	scheduleWord = "schedule"
 	scaleWord    = "scale"
 	startWord    = "start"
@@ -36,6 +38,9 @@ func ScheduleKey(name string) string { return scheduleWord + "/" + name }
 // ScaleKey returns the key of the scale of a program.
 func ScaleKey(program string) string { return scaleWord + "/" + program }
 
+// RollKey returns the key of the rolling restart of a program.
+func RollKey(program string) string { return rollWord + "/" + program }
+
 // StartKey returns the key of the start of an instance with that number.
 func StartKey(name string, number uint64) string {
 	return fmt.Sprintf("%s/%s/%d", startWord, name, number)
@@ -52,13 +57,14 @@ const (
 	scheduleRecord
 	scaleRecord
 	startRecord
+	rollRecord
 	kindCount
 )
 
 // A key is a parsed key of the journal.
 type key struct {
 	kind   kind
-	name   string // of an instance; of a program in a scaleRecord
+	name   string // of an instance; of a program in a scaleRecord and a rollRecord
 	number uint64 // of a configuration, or of a start: these are counted from 1
 }
 
@@ -77,6 +83,8 @@ func parseKey(text string) key {
 		return named(scheduleRecord, name)
 	case scaleWord:
 		return named(scaleRecord, name)
+	case rollWord:
+		return named(rollRecord, name)
 	case startWord:
 		if i := strings.LastIndexByte(name, '/'); i > 0 {
 			return numbered(startRecord, name[:i], name[i+1:])

@@ -31,12 +31,12 @@ var allowed = map[string]string{
 		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
 	"control/server": `config control internal/escape internal/procfs internal/signame logs logs/follow
-		logs/segment procs procs/eventlog procs/fsm procs/host procs/probe`,
+		logs/segment procs procs/diagnosis procs/eventlog procs/fsm procs/host procs/probe`,
 	"control": "config",
 	"doctor": `internal/execshim internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox
 		sandbox/shim`,
-	"procs": `config internal/signame internal/words logs loop loop/task pidfd procs/deps procs/eventlog
-		procs/fsm procs/handover procs/host procs/instance procs/probe procs/reaper
+	"procs": `config internal/signame internal/words logs loop loop/task pidfd procs/deps procs/diagnosis procs/eventlog
+		procs/fsm procs/handover procs/host procs/instance procs/probe procs/reaper procs/rolling
 		procs/schedule procs/snapshot`,
 	"procs/instance": `config internal/signame internal/words logs logs/frame logs/segment logs/sink
 		loop pidfd procs/deps procs/eventlog procs/execprobe procs/fsm procs/host procs/notify procs/probe
@@ -55,11 +55,13 @@ var allowed = map[string]string{
 	"procs/linux/proctree":  "config internal/procfs internal/workers pidfd procs/host",
 	"procs/linux/linuxtest": "config internal/procfs loop pidfd procs/host",
 	"procs/deps":            "",
+	"procs/diagnosis":       "config internal/words logs procs/eventlog procs/fsm procs/host procs/probe",
+	"procs/rolling":         "internal/words procs/snapshot",
 	"procs/eventlog":        "internal/escape",
 	"procs/journal":         "internal/failpoint",
 	"procs/notify":          "internal/terminal loop",
 	"procs/probe":           "internal/terminal loop",
-	"procs/reaper":          "loop pidfd procs/host",
+	"procs/reaper":          "internal/signame loop pidfd procs/host",
 	"procs/rundir": `internal/procfs internal/safepath internal/syscalls procs/eventlog
 		procs/journal`,
 	"procs/schedule":              "config loop",

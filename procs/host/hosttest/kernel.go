@@ -48,6 +48,8 @@ type Kernel struct {
 	SIGCHLD    func()                // called when a child has ended
 	// Whether superd shows the instance as running; nil: never
 	IsRunning func(instance string) bool
+	// Whether the instance is one beside those that conflict by their names; nil: never
+	IsExtra func(instance string) bool
 
 	v    *loop.Virtual
 	rng  *rand.Rand
