@@ -20,6 +20,15 @@ type Rolling struct {
 // defaultRolling replaces one instance at a time, the new one first.
 var defaultRolling = Rolling{Surge: 1, AbortOnFailure: true}
 
+// RollingOrDefault returns how a rolling restart replaces the instances of p. Without a table, it
+// restarts one instance after the other.
+func (p *Program) RollingOrDefault() Rolling {
+	if p.Rolling == nil {
+		return Rolling{MaxUnavailable: 1, AbortOnFailure: true}
+	}
+	return *p.Rolling
+}
+
 // rollingKeys returns the keys of rolling restarts, in the order of the reference.
 func rollingKeys() []key {
 	return []key{

@@ -3,8 +3,6 @@ package procs
 import (
 	"cmp"
 	"slices"
-	"strconv"
-	"strings"
 
 	"superd/config"
 	"superd/procs/fsm"
@@ -62,7 +60,7 @@ func (r *replicas) configured(program *config.Program, instance string) bool {
 // ordinary reports whether the program has that instance by scale or configuration.
 func (r *replicas) ordinary(program *config.Program, instance string) bool {
 	count, numbered := r.count(program)
-	n := numberOf(program, instance)
+	n := config.NumberOf(instance)
 	return numbered && 1 <= n && n <= count || !numbered && instance == program.Name
 }
 
@@ -70,17 +68,7 @@ func (r *replicas) ordinary(program *config.Program, instance string) bool {
 // less for none.
 func (r *replicas) extraNumber(program *config.Program, instance string) int {
 	count, _ := r.count(program)
-	return numberOf(program, instance) - count
-}
-
-// numberOf returns the number of an instance of the program; 0 if its name has none.
-func numberOf(program *config.Program, instance string) int {
-	name, number, _ := strings.Cut(instance, "@")
-	n, err := strconv.Atoi(number)
-	if name != program.Name || err != nil || n < 1 || number != strconv.Itoa(n) {
-		return 0
-	}
-	return n
+	return config.NumberOf(instance) - count
 }
 
 // desiredFor returns the desired state of a new instance of a program. It is up if an existing

@@ -135,7 +135,7 @@ func extrasOf(program *config.Program, canary int) int {
 	if canary > 0 {
 		return canary
 	}
-	return rollingOf(program).Surge
+	return program.RollingOrDefault().Surge
 }
 
 // check runs the checks of the instances' configurations, as before other restarts. done gets the
@@ -234,7 +234,7 @@ func (r *rolls) decide(name string, d RollDecision, done func([]CommandResult)) 
 		return "it is over: " + r.text(name)
 	case d == UndoRoll:
 		o.Fail("undone by the operator")
-	case !o.Continue(r.look(program, o), rollingOf(program).Surge):
+	case !o.Continue(r.look(program, o), program.RollingOrDefault().Surge):
 		return "it does not wait: " + r.text(name)
 	}
 	requested := [...]fsm.ReasonKind{ContinueRoll: fsm.ReasonRequestedContinue, UndoRoll: fsm.ReasonRequestedUndo}

@@ -93,7 +93,7 @@ func (r *rolls) restore(saved *snapshot.Snapshot) {
 			r.recorder.Queue(snapshot.RollKey(name), nil)
 			continue
 		}
-		r.all[name] = &roll{Roll: &rolling.Roll{Roll: v}}
+		r.all[name] = &roll{Roll: rolling.Resume(v)}
 		r.post()
 	}
 }
@@ -253,7 +253,7 @@ func (r *rolls) advanced(program *config.Program, o *roll, before snapshot.RollS
 
 // limits returns the limits of a roll. Without extra replicas, one replica at a time may be down.
 func (r *rolls) limits(program *config.Program, o *roll) rolling.Limits {
-	k := rollingOf(program)
+	k := program.RollingOrDefault()
 	if o.Extra == 0 {
 		k.MaxUnavailable = max(k.MaxUnavailable, 1)
 	}
@@ -262,15 +262,6 @@ func (r *rolls) limits(program *config.Program, o *roll) rolling.Limits {
 		plant(&l)
 	}
 	return l
-}
-
-// rollingOf returns how a program is rolled. Without the key, one replica after the other is
-// restarted.
-func rollingOf(program *config.Program) config.Rolling {
-	if program.Rolling == nil {
-		return config.Rolling{MaxUnavailable: 1, AbortOnFailure: true}
-	}
-	return *program.Rolling
 }
 
 // look returns the replicas of a program as a roll sees them.
@@ -282,7 +273,7 @@ func (r *rolls) look(program *config.Program, o *roll) (all []rolling.Replica) {
 		}
 		v := rolling.Replica{
 			Name: in.Name, Run: instance.RunID(in), Extra: extra,
-			Is: rolling.Coming, Ends: in.MustEnd(), Why: in.Reason(),
+			Is: rolling.Coming, Ends: in.MustEnd(),
 		}
 		since := instance.ReadySince(in)
 		m := &in.Machine
@@ -299,7 +290,9 @@ func (r *rolls) look(program *config.Program, o *roll) (all []rolling.Replica) {
 		case state == fsm.Running && !in.IsOneShot() && !v.Ends:
 			v.Is = rolling.Up
 		}
-		v.UpFor = r.Loop.Now() - since
+		if v.UpFor = r.Loop.Now() - since; v.Is == rolling.Failed || extra {
+			v.Why = in.Reason()
+		}
 		all = append(all, v)
 	}
 	return all

@@ -170,7 +170,7 @@ func (h *history) checkRolls(pending map[string]bool, reload bool) {
 		was, is := h.rolling.rolls[name], rolls[name]
 		if pending[snapshot.RollKey(name)] || reload {
 			h.rolling.failed[name] = true // from now on the written roll counts
-		} else if !(&rolling.Roll{Roll: was}).Is(is) {
+		} else if !rolling.Resume(was).Is(is) {
 			h.fail("the roll of %s is recovered as %+v; it was %+v", name, is, was)
 		}
 	}

@@ -143,11 +143,9 @@ func (m *Machine) Exited(end RunEnd, c Conditions, rng *rand.Rand) Transition {
 		m.outcome = m.restartDecision(end)
 	case StopPending:
 	case Killing:
-		limit := fmt.Sprintf("stop_timeout %s", m.program.StopTimeout)
-		if m.Drains() && m.program.DrainTimeout != 0 {
-			limit = fmt.Sprintf("drain_timeout %s", m.program.DrainTimeout)
-		}
-		m.exitReason = Reason{ReasonStopTimeout, fmt.Sprintf("killed after %s (%s)", limit, m.exitReason)}
+		key, limit := m.stopLimit()
+		m.exitReason = Reason{ReasonStopTimeout,
+			fmt.Sprintf("killed after %s %s (%s)", key, limit, m.exitReason)}
 	default:
 		by := "the stop signal"
 		if end.Command {

@@ -84,6 +84,11 @@ func (b *bench) start() {
 	b.in.Apply(b.in.Machine.WantUp(fsm.By(fsm.ActorOperator), true, b.in.Conditions()))
 }
 
+// remove lets a rolling restart stop the instance.
+func (b *bench) remove() {
+	b.in.Apply(b.in.Machine.WantDown(fsm.By(fsm.ActorRoll), b.in.Conditions()))
+}
+
 // stop lets the operator stop the instance.
 func (b *bench) stop() {
 	b.in.Apply(b.in.Machine.WantDown(fsm.By(fsm.ActorOperator), b.in.Conditions()))

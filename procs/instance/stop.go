@@ -253,8 +253,12 @@ func (s *stopping) kill() {
 	in := r.in
 	s.timer.Stop() // a hurried stop does not wait for it
 	sig := r.stop.killSignal()
-	in.Env.Log.Warn("stop_timeout is over, killing", "instance", in.Name, "pid", r.main.process.Pid(),
-		"signal", signame.Name(sig), "stop_timeout", r.program.StopTimeout)
+	limit := "stop_timeout"
+	if r.drains && r.program.DrainTimeout != 0 {
+		limit = "drain_timeout"
+	}
+	in.Env.Log.Warn(limit+" is over, killing", "instance", in.Name, "pid", r.main.process.Pid(),
+		"signal", signame.Name(sig), limit, stopTimeout(r.program, r.drains))
 	if r.program.KillMode == config.KillProcess {
 		r.main.signal(sig)
 	} else {

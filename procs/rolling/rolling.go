@@ -52,13 +52,16 @@ type Replica struct {
 }
 
 // A Roll is a rolling restart that is under way. Its methods change only its record.
-type Roll struct{ snapshot.Roll }
+type Roll struct {
+	snapshot.Roll
+	taken int // number of turns that are taken, as of the last step
+}
 
 // New returns a roll that has done nothing yet. It is to restart the replicas in runs, each of
 // which has that run or none, after it has started extra replicas. With canary it then waits for a
 // decision of the operator.
 func New(runs map[string]string, extra int, canary bool) *Roll {
-	r := &Roll{snapshot.Roll{Stage: snapshot.RollStarts, Extra: extra, Canary: canary}}
+	r := &Roll{Roll: snapshot.Roll{Stage: snapshot.RollStarts, Extra: extra, Canary: canary}}
 	r.Restart(runs)
 	return r
 }
@@ -68,6 +71,22 @@ func (r *Roll) Restart(runs map[string]string) {
 	r.Stage, r.Failure, r.Turns = snapshot.RollStarts, "", map[string]snapshot.Turn{}
 	for name, run := range runs {
 		r.Turns[name] = snapshot.Turn{Run: run}
+	}
+	r.count()
+}
+
+// Resume returns the roll of a predecessor.
+func Resume(v snapshot.Roll) *Roll {
+	r := &Roll{Roll: v}
+	r.count()
+	return r
+}
+
+// count counts the turns that are taken.
+func (r *Roll) count() {
+	r.taken = 0
+	for _, turn := range r.Turns {
+		r.taken += one(turn.Taken)
 	}
 }
 
@@ -110,6 +129,7 @@ func (r *Roll) Continue(all []Replica, surge int) (ok bool) {
 	}
 	r.Stage, r.Canary, r.Failure = snapshot.RollStarts, false, ""
 	r.Extra = max(r.Extra, surge)
+	r.count()
 	return true
 }
 
@@ -140,6 +160,7 @@ func (r *Roll) Done(all []Replica) bool {
 // Next takes the steps to which the replicas lead, and returns which of them to restart now. wait
 // is the time after which to look again, 0: only after a change.
 func (r *Roll) Next(all []Replica, l Limits) (restart []string, wait time.Duration) {
+	defer r.count()
 	s := r.survey(all, l)
 	spare := s.ready - (s.wanted - l.MaxUnavailable)
 	switch {

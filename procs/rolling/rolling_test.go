@@ -79,7 +79,7 @@ func TestNext(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r := &Roll{tt.roll}
+			r := Resume(tt.roll)
 			r.Roll = r.Record() // the table shares the turns
 			restart, _ := r.Next(tt.all, tt.limits)
 			if r.Stage != tt.stage || strings.Join(restart, " ") != tt.restart || r.Failure != tt.failure {
@@ -113,7 +113,7 @@ func TestDecisions(t *testing.T) {
 		{snapshot.RollHeld, true, snapshot.RollEnds, snapshot.RollEnds},
 	} {
 		of := func(extra int) *Roll {
-			return &Roll{snapshot.Roll{Stage: tt.stage, Extra: extra, Canary: true, Failure: "x", Turns: map[string]snapshot.Turn{"web@1": {Run: "older", Taken: true}}}}
+			return Resume(snapshot.Roll{Stage: tt.stage, Extra: extra, Canary: true, Failure: "x", Turns: map[string]snapshot.Turn{"web@1": {Run: "older", Taken: true}}})
 		}
 		r := of(1)
 		failed := with(up(1, 1), 0, func(p *Replica) { p.Is, p.Run = Failed, "" })
@@ -125,6 +125,24 @@ func TestDecisions(t *testing.T) {
 		without.Fail("undone")
 		if r.Stage != tt.undone || without.Stage != tt.undoneAtOnce || r.Failure != "undone" {
 			t.Errorf("%s: undone as %+v, %+v", tt.stage, r, without)
+		}
+	}
+}
+
+// TestText: a roll as people read of it, in each stage.
+func TestText(t *testing.T) {
+	v := snapshot.Roll{Extra: 1, Failure: "x", Turns: map[string]snapshot.Turn{"web@1": {Taken: true}, "web@2": {}}}
+	const begin = "a rolling restart of web is under way: 1 of 2 restarted"
+	for stage, want := range map[snapshot.RollStage]string{
+		snapshot.RollStarts:   ", starting 1 extra replica",
+		snapshot.RollAwaits:   ", 1 extra replica up: `superd ctl continue web` or `superd ctl undo web`",
+		snapshot.RollRestarts: "",
+		snapshot.RollHeld:     ", ended (x); 1 extra replica until the others are up: `superd ctl continue web` or `superd ctl undo web`",
+		snapshot.RollEnds:     ", stopping 1 extra replica",
+	} {
+		v.Stage = stage
+		if got := Resume(v).Text("web"); got != begin+want {
+			t.Errorf("%s: %q", stage, got)
 		}
 	}
 }

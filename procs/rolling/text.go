@@ -18,11 +18,7 @@ type Status struct {
 
 // Status returns the state of the roll.
 func (r *Roll) Status() Status {
-	s := Status{Stage: r.Stage, Replicas: len(r.Turns), Failure: r.Failure}
-	for _, turn := range r.Turns {
-		s.Restarted += one(turn.Taken)
-	}
-	return s
+	return Status{Stage: r.Stage, Restarted: r.taken, Replicas: len(r.Turns), Failure: r.Failure}
 }
 
 // Text describes the roll of a program to people.
