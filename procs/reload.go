@@ -329,6 +329,9 @@ func (a *applier) rolled(c *config.Change) map[string]string {
 // roll does so.
 func (a *applier) toRoll(c *config.Change) map[string]string {
 	p := c.Program
+	if k := c.Key("replicas"); k != nil && k.Restart { // instances without a number replace others
+		return nil
+	}
 	if c.Kind == config.ProgramRemoved || p.Rolling == nil || p.Type == config.TypeOneshot || len(p.Invalid) > 0 {
 		return nil
 	}

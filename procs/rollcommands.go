@@ -206,14 +206,15 @@ func (s *Supervisor) DecideRoll(names []string, d RollDecision, done func([]Comm
 		programs = append(programs, name)
 	}
 	programs = slices.Compact(programs)
-	outcomes, canceled, remaining := []CommandResult{}, false, len(programs)
-	for _, name := range programs {
-		finish := func(all []CommandResult) {
-			outcomes = append(outcomes, all...)
-			if remaining--; remaining == 0 && !canceled {
-				done(outcomes)
-			}
+	outcomes, canceled, remaining := []CommandResult{}, false, len(programs)+1
+	finish := func(all []CommandResult) {
+		outcomes = append(outcomes, all...)
+		if remaining--; remaining == 0 && !canceled {
+			done(outcomes)
 		}
+	}
+	s.Scope.Post(func() { finish(nil) })
+	for _, name := range programs {
 		if refusal := s.rolls.decide(name, d, finish); refusal != "" {
 			s.Scope.Post(func() { finish([]CommandResult{{Name: name, State: fsm.Stopped, Message: refusal}}) })
 		}

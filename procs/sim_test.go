@@ -109,7 +109,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		drawsOutput:    seed%8 == 3,
 		fifos:          map[string]string{},
 	}
-	h.rolling = rollModel{drawn: seed%8 == 2, failed: map[string]bool{}, extras: map[string]bool{}}
+	h.rolling = rollModel{drawn: seed%8 == 2, failed: map[string]bool{}, extras: map[instanceView]bool{}}
 	h.kernel = hosttest.New(h.v, h.rng, h.fail)
 	h.kernel.Mix = hosttest.FaultMix{
 		Crash:       h.pick(0, 0.5, 1),

@@ -229,13 +229,14 @@ func (h *history) untouched(diff *config.Diff) map[instanceView]stateAndRun {
 	all := map[instanceView]stateAndRun{}
 	for in := range inspect(h.sup).instances() {
 		program := h.file.Program(in.program().Name)
-		if c := diff.Of(in.program().Name); program == nil || c == nil || in.leaves() || !slices.Contains(h.instanceNames(program), in.name()) {
+		c := diff.Of(in.program().Name)
+		if program == nil || c == nil || in.leaves() || !slices.Contains(h.instanceNames(program), in.name()) {
 			continue
 		}
 		same := program == in.program()
 		if r := in.Run(); r.Exists() && !same && in.state() == fsm.Running {
 			change := config.CompareProgram(r.Program(), program)
-			same = !change.Restarts() || h.rolls(in, program)
+			same = !change.Restarts() || h.rolls(in, c)
 		}
 		if same {
 			all[in] = stateAndRun{in.state(), in.Run()}
@@ -285,7 +286,7 @@ func (h *history) expectChange(c *config.Change) {
 			if in.Run().Exists() && in.program().Scheduled() && p.Scheduled() {
 				restarts = false // the run continues
 			}
-			if h.rolls(in, p) {
+			if h.rolls(in, c) {
 				restarts = false // later
 			}
 			if restarts && model.wantUp && (in.state() != fsm.Backoff || starts) {

@@ -105,7 +105,7 @@ func (h *history) firstFailures(counts func(instanceView) bool) []int {
 	var at = h.v.Now() + 1
 	for in := range inspect(h.sup).instances() {
 		switch m := h.models[in.name()]; {
-		case m.in != in || m.state != fsm.Failed || !counts(in) || m.stateAt > at:
+		case m == nil || m.in != in || m.state != fsm.Failed || !counts(in) || m.stateAt > at:
 		case m.stateAt == at:
 			first = append(first, m.exitStatus)
 		default:

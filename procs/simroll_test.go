@@ -19,7 +19,7 @@ type rollModel struct {
 	up    map[instanceView]bool    // instances that are up, of programs with a roll
 	// Programs with a roll that has failed, so that old definitions may be left
 	failed map[string]bool
-	extras map[string]bool // names that extra replicas have had
+	extras map[instanceView]bool // instances that are, or were, extra replicas
 }
 
 // drawRolling draws how a program is rolled.
@@ -80,19 +80,22 @@ func (h *history) withExtras(p *config.Program, names []string) []string {
 	return append(slices.Clone(names), config.NumberedNames(p.Name, len(names)+roll.Extra)[len(names):]...)
 }
 
-// wasExtra reports whether an instance is an extra replica, or was one until it had to leave.
+// wasExtra reports whether an instance is an extra replica or was one, before it had to leave or a
+// reload made it an ordinary one.
 func (h *history) wasExtra(name string) bool {
-	is := inspect(h.sup).isExtra(name)
-	if is {
-		h.rolling.extras[name] = true
-	}
 	in := inspect(h.sup).instance(name)
-	return is || h.rolling.extras[name] && in.exists() && in.leaves()
+	if inspect(h.sup).isExtra(name) {
+		h.rolling.extras[in] = true
+	}
+	return h.rolling.extras[in]
 }
 
 // rolls reports whether a reload leaves the restart of an instance to a roll.
-func (h *history) rolls(in instanceView, p *config.Program) bool {
-	m := in.Machine()
+func (h *history) rolls(in instanceView, c *config.Change) bool {
+	m, p := in.Machine(), c.Program
+	if k := c.Key("replicas"); k != nil && k.Restart {
+		return false
+	}
 	up := m.State() == fsm.Running && m.Desired().Up && !m.RestartPending() && !m.Outdated()
 	return p.Rolling != nil && up && !in.isOneShot() && p.Type != config.TypeOneshot
 }
