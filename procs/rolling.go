@@ -222,7 +222,7 @@ func (r *rolls) stepOf(name string, o *roll) {
 	if !o.Is(before) {
 		r.advanced(program, o, before.Stage)
 	}
-	if o.Done(r.look(program, o)) {
+	if o.Stage == snapshot.RollEnds && o.Done(r.look(program, o)) {
 		r.end(name, o)
 	}
 }
@@ -316,7 +316,7 @@ func (r *rolls) results(program string, o *roll, failure string) (all []CommandR
 		case result.State == fsm.Running:
 			result.Message = fmt.Sprintf("running, pid %d", in.Pid())
 		default:
-			result.OK = result.State == fsm.Exited || in.AwaitsSchedule()
+			result.OK = result.State == fsm.Exited || in.AwaitsSchedule() && in.Machine.Outcome() == fsm.RunEndedDone
 		}
 		all = append(all, result)
 	}

@@ -33,7 +33,7 @@ func (h *history) observeShutdown() {
 		p.statuses = []int{0}
 	case p.shutdownRequested, p.statuses != nil:
 	case inspect(h.sup).config().Superd.ExitWhen == config.ExitAllExited && p.begun && h.allAtRest():
-		p.statuses = h.firstFailures(func(instanceView) bool { return true })
+		p.statuses = h.firstFailures(func(in instanceView) bool { return !inspect(h.sup).isExtra(in.name()) })
 	default:
 		h.fail("superd shuts down: %s", inspect(h.sup).shutdownReason())
 	}
@@ -80,7 +80,9 @@ func (h *history) observeReload() {
 	if inspect(h.sup).config().Superd.ExitWhen != config.ExitAnyFailed || p.shutdownSeen || p.shutdownRequested || p.statuses != nil {
 		return
 	}
-	failedFinally := func(in instanceView) bool { return in.state() == fsm.Failed && !in.RetryPending() }
+	failedFinally := func(in instanceView) bool {
+		return in.state() == fsm.Failed && !in.RetryPending() && !inspect(h.sup).isExtra(in.name())
+	}
 	if h.anyInstance(failedFinally) {
 		p.statuses, p.decidedIn = h.firstFailures(failedFinally), h.v.Turns()
 	}

@@ -123,7 +123,7 @@ func (r *Roll) Continue(all []Replica, surge int) (ok bool) {
 		return false
 	}
 	for _, p := range all {
-		if turn, has := r.Turns[p.Name]; has && turn.Taken && p.Is == Failed {
+		if p.Is == Failed && (p.Extra || r.Turns[p.Name].Taken) {
 			r.Turns[p.Name] = snapshot.Turn{Run: p.Run}
 		}
 	}
@@ -146,9 +146,6 @@ func (r *Roll) Fail(why string) {
 
 // Done reports whether a roll that ends has no extra replica left.
 func (r *Roll) Done(all []Replica) bool {
-	if r.Stage != snapshot.RollEnds {
-		return false
-	}
 	for _, p := range all {
 		if p.Extra {
 			return false
@@ -284,7 +281,9 @@ func (r *Roll) survey(all []Replica, l Limits) survey {
 			s.down += one(p.Is != Up && !staysDown)
 		}
 		s.extraDown = s.extraDown || p.Extra && (p.Is == Stopped || p.Is == Ended)
-		s.failure = cmp.Or(s.failure, failureOf(&p, young))
+		if !due || p.Is != Failed { // otherwise it is about to be restarted
+			s.failure = cmp.Or(s.failure, failureOf(&p, young))
+		}
 	}
 	return s
 }

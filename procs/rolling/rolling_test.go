@@ -52,6 +52,7 @@ func TestNext(t *testing.T) {
 		{"two extra ones are up", roll(snapshot.RollStarts, 2, due), up(2, 2), abort, snapshot.RollRestarts, "web@1 web@2", ""},
 		{"a canary is up", snapshot.Roll{Stage: snapshot.RollStarts, Extra: 1, Canary: true, Turns: due}, up(2, 1), abort, snapshot.RollAwaits, "", ""},
 		{"an extra one fails", roll(snapshot.RollStarts, 1, due), with(up(2, 1), 2, is(Failed)), abort, snapshot.RollEnds, "", "the extra replica web@3 failed: "},
+		{"it failed, and the operator has continued", roll(snapshot.RollStarts, 1, map[string]snapshot.Turn{"web@3": {}}), with(up(2, 1), 2, func(p *Replica) { p.Is, p.Run = Failed, "" }), abort, snapshot.RollStarts, "web@3", ""},
 		{"and may fail", roll(snapshot.RollStarts, 1, due), with(up(2, 1), 2, is(Failed)), Limits{}, snapshot.RollStarts, "", ""},
 		{"the canary fails", roll(snapshot.RollAwaits, 1, due), with(up(2, 1), 2, is(Failed)), abort, snapshot.RollEnds, "", "the extra replica web@3 failed: "},
 		{"an extra one is stopped", roll(snapshot.RollAwaits, 1, due), with(up(2, 1), 2, is(Stopped)), Limits{}, snapshot.RollEnds, "", "the extra replica web@3 is down: "},
