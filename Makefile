@@ -6,7 +6,7 @@ TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-limits test-daemons test-containers bench bench-loop bench-quick clean
+.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-containers bench bench-loop bench-quick clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -97,6 +97,9 @@ quick: ## run the tests that find most in little time: no race detector, no simu
 
 test-systemd: build ## test packaging/superd.service under systemd (root; SDBED=script of the test bed)
 	SDBED="$(SDBED)" tests/systemd/run.sh
+
+test-sandbox: ## compare sandboxes with those of systemd (root; 20 seconds; UPDATE=1 writes docs)
+	go test ./tests/sandbox -run Escapes -count=1 -v -timeout 5m -bed "$(abspath $(SDBED))" $(if $(UPDATE),-update)
 
 test-limits: build ## test limits of memory, CPU and tasks (root; SDBED_UML=script of the test bed)
 	SDBED_UML="$(SDBED_UML)" tests/limits/run.sh

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -10,8 +11,9 @@ import (
 
 // A Diff holds the differences between two configurations.
 type Diff struct {
-	Programs []Change    // all programs of either configuration, sorted by name
-	Superd   []KeyChange // changes of the table [superd]
+	Programs []Change       // all programs of either configuration, sorted by name
+	Sockets  []SocketChange // likewise
+	Superd   []KeyChange    // changes of the table [superd]
 }
 
 // A Change holds what changes for one program.
@@ -77,7 +79,8 @@ func (c *Change) Restarts() bool {
 
 // Differs reports whether the two configurations differ in meaning.
 func (d *Diff) Differs() bool {
-	return len(d.Superd) > 0 || slices.ContainsFunc(d.Programs, func(c Change) bool { return c.Kind != Unchanged })
+	return len(d.Superd) > 0 || slices.ContainsFunc(d.Programs, func(c Change) bool { return c.Kind != Unchanged }) ||
+		slices.ContainsFunc(d.Sockets, func(c SocketChange) bool { return c.Kind != Unchanged })
 }
 
 // Of returns the change of the program with that name, nil if neither configuration has it.
@@ -148,9 +151,10 @@ var effects = sync.OnceValue(func() map[string]effect {
 		"health.tcp": atOnce, "health.http": atOnce, "health.exec": atOnce, "health.interval": atOnce, "health.timeout": atOnce, "health.failures": atOnce, "health.action": atOnce,
 		"pre_start": atOnce, "post_stop": atOnce,
 		"post_start": atOnce, "hooks_user": atOnce, "stop_command": atOnce,
-		"reload_signal": atOnce, "reload_command": atOnce, "check_command": atOnce,
+		"reload_signal": atOnce, "reload_notify": atOnce, "reload_command": atOnce, "check_command": atOnce,
 		"log.max_size": atOnce, "log.keep": atOnce, "log.max_age": atOnce, "log.max_total": atOnce, "log.compress": atOnce,
 		"log.overflow": atOnce, "log.min_free": atOnce,
+		"sockets": withNextRun, "socket_pass": withNextRun, "accept": withNextRun, "idle_timeout": atOnce, "max_connections": atOnce,
 		"rolling.surge": atOnce, "rolling.max_unavailable": atOnce, "rolling.pause": atOnce, "rolling.abort_on_failure": atOnce, "drain_timeout": atOnce,
 	}
 })
@@ -159,24 +163,20 @@ var effects = sync.OnceValue(func() map[string]effect {
 var superdEffects = map[string]effect{"runtime_dir": withNextRun, "log_dir": withNextRun, "exit_when": atOnce, "log_max_total": atOnce}
 
 // Compare returns the differences between before and after. It compares what the tables mean,
-// defaults included, and the mistakes of programs. Positions in the files and the contents of env
-// files do not count.
+// defaults included, and the mistakes of programs and sockets. Positions in the files and the
+// contents of env files do not count.
 func Compare(before, after *Config) Diff {
-	diff := Diff{Programs: make([]Change, 0, len(after.Programs))}
-	old, next := before.Programs, after.Programs // both sorted by name
-	for len(old) > 0 || len(next) > 0 {
+	diff := Diff{Programs: make([]Change, 0, len(after.Programs)), Sockets: compareSockets(before.Sockets, after.Sockets)}
+	eachPair(before.Programs, after.Programs, func(p *Program) string { return p.Name }, func(old, next *Program) {
 		switch {
-		case len(next) == 0 || len(old) > 0 && old[0].Name < next[0].Name:
-			diff.Programs = append(diff.Programs, Change{Name: old[0].Name, Kind: ProgramRemoved, Program: old[0]})
-			old = old[1:]
-		case len(old) == 0 || next[0].Name < old[0].Name:
-			diff.Programs = append(diff.Programs, Change{Name: next[0].Name, Kind: ProgramAdded, Program: next[0]})
-			next = next[1:]
+		case next == nil:
+			diff.Programs = append(diff.Programs, Change{Name: old.Name, Kind: ProgramRemoved, Program: old})
+		case old == nil:
+			diff.Programs = append(diff.Programs, Change{Name: next.Name, Kind: ProgramAdded, Program: next})
 		default:
-			diff.Programs = append(diff.Programs, CompareProgram(old[0], next[0]))
-			old, next = old[1:], next[1:]
+			diff.Programs = append(diff.Programs, CompareProgram(old, next))
 		}
-	}
+	})
 	if before.Superd != after.Superd {
 		diff.Superd = compareKeys("superd", superdEffects, &builder{superd: before.Superd}, &builder{superd: after.Superd})
 	}
@@ -189,16 +189,21 @@ func CompareProgram(before, after *Program) Change {
 	if before == after || before.equal(after) {
 		return c
 	}
-	c.Keys = append(compareMistakes(before.Invalid, after.Invalid), compareKeys("program", effects(), before.builder(), after.builder())...)
+	c.Keys = append(compareMistakes("program", before.Invalid, after.Invalid), compareKeys("program", effects(), before.builder(), after.builder())...)
 	if before.LoggerOf != after.LoggerOf {
 		c.Keys = append(c.Keys, KeyChange{Key: "log.command", What: "reads the output of another program", Restart: true})
 	}
 	c.Keys = append(c.Keys, compareRolling(before.Rolling, after.Rolling)...)
-	c.Kind = AppliedLive
-	if slices.ContainsFunc(c.Keys, func(k KeyChange) bool { return k.Restart }) {
-		c.Kind = RestartNeeded
-	}
+	c.Kind = kindOf(c.Keys)
 	return c
+}
+
+// kindOf returns what applying changes of keys requires.
+func kindOf(changes []KeyChange) ChangeKind {
+	if slices.ContainsFunc(changes, func(k KeyChange) bool { return k.Restart }) {
+		return RestartNeeded
+	}
+	return AppliedLive
 }
 
 func (p *Program) equal(other *Program) bool {
@@ -226,6 +231,9 @@ func (p *Program) builder() *builder {
 	}
 	if p.Sandbox != nil {
 		d.sandbox = *p.Sandbox
+	}
+	if p.Sockets != nil {
+		d.sockets = *p.Sockets
 	}
 	if p.Rolling != nil {
 		d.rolling = *p.Rolling
@@ -285,17 +293,18 @@ func compareEnvironments(before, after map[string]string) (changes []KeyChange) 
 	return changes
 }
 
-// compareMistakes returns the mistakes that a program has gained or lost. Both kinds need a
-// restart.
-func compareMistakes(before, after Errors) (changes []KeyChange) {
+// compareMistakes returns the mistakes that a program or socket, of that table, has gained or lost.
+// Both kinds need a restart.
+func compareMistakes(table string, before, after Errors) (changes []KeyChange) {
 	addMissing := func(these, others Errors, change func(*KeyError) KeyChange) {
 		for _, mistake := range these {
 			if slices.ContainsFunc(others, func(other *KeyError) bool { return sameMistake(mistake, other) }) {
 				continue
 			}
-			key := strings.TrimPrefix(mistake.Key, "program.")
-			if _, own, ok := strings.Cut(key, "."); ok {
-				key = own
+			key := mistake.Key
+			if of, inTable, _ := strings.Cut(key, "."); of == table {
+				name, own, _ := strings.Cut(inTable, ".")
+				key = cmp.Or(own, name)
 			}
 			c := change(mistake)
 			c.Key, c.Restart = key, true

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"superd/config/codec"
 	"superd/sandbox"
 )
 
@@ -120,7 +121,7 @@ web applied live: stop_timeout "5s" -> "6s"
 
 // TestEachKeyIsClassified fails for a key without an entry about when it takes effect.
 func TestEachKeyIsClassified(t *testing.T) {
-	tables := map[string]map[string]effect{"program": effects(), "superd": superdEffects}
+	tables := map[string]map[string]effect{"program": effects(), "superd": superdEffects, "socket": socketEffects}
 	for _, k := range keys() {
 		if of := tables[k.table]; of != nil {
 			if _, ok := of[k.name]; !ok {
@@ -165,9 +166,9 @@ func fullProgram() *Program {
 	for k := range p.Directories {
 		p.Directories[k].Mode = new(uint32)
 	}
-	p.Attributes = Attributes{Nice: new(int), IONice: &IONice{}, Scheduling: &Scheduling{Policy: PolicyFIFO}, OOMScoreAdj: new(int)}
+	p.Attributes = Attributes{Nice: new(int), IONice: &codec.IONice{}, Scheduling: &codec.Scheduling{Policy: codec.PolicyFIFO}, OOMScoreAdj: new(int)}
 	p.Limits = Limits{Memory: new(int64), MemoryHigh: new(int64), Swap: new(int64), CPUWeight: new(int64), CPU: new(float64), Tasks: new(int64)}
-	p.Rolling = &Rolling{}
+	p.Rolling, p.Sockets = &Rolling{}, &ProgramSockets{}
 	p.Sandbox = &sandbox.Settings{NoNewPrivileges: new(bool)}
 	return p
 }

@@ -2,10 +2,11 @@
 // values.
 //
 // [Load] reports all mistakes of all files at once, each with file, line, column, key, cause and
-// remedy. A mistake in a program's table makes only that program invalid; any other makes the whole
-// configuration unusable. What Load returns never changes, so any goroutine may read it. The
-// package does not know running processes. It reads the configuration, the env files named there
-// and this process's environment, and writes nothing.
+// remedy. A mistake in a program's table makes only that program invalid, one in a socket's table
+// also the programs that use it. Any other makes the whole configuration unusable. What Load
+// returns never changes, so any goroutine may read it. The package does not know running processes.
+// It reads the configuration, the env files named there and this process's environment, and writes
+// nothing.
 //
 // [keys] is the one table of all keys: decoding, defaults, suggestions and docs/reference.md are
 // derived from it.
@@ -19,7 +20,9 @@ import (
 	"syscall"
 	"time"
 
+	"superd/config/codec"
 	"superd/config/document"
+	"superd/config/environ"
 	"superd/sandbox"
 )
 
@@ -29,7 +32,8 @@ type Config struct {
 	Files    []string   // Path, then the included files in the order they were read
 	Superd   Superd     //
 	Programs []*Program // sorted by name; programs with an unusable name are only in Errors
-	Errors   Errors     // mistakes in the programs' tables, sorted by position
+	Sockets  []*Socket  // likewise
+	Errors   Errors     // mistakes in the tables of programs and sockets, sorted by position
 	Warnings Errors     // legal, but probably not intended; sorted by position
 
 	sources *document.Archive // sources that c was made from
@@ -102,7 +106,7 @@ type Settings struct {
 	StartLimit StartLimit
 
 	SuccessExitCodes   []int // each 0 to 255
-	NoRestartExitCodes []int // likewise
+	NoRestartExitCodes []ExitStatus
 
 	StartTimeout time.Duration // more than 0
 	StopTimeout  time.Duration // 0: SIGKILL follows the stop signal at once
@@ -110,6 +114,8 @@ type Settings struct {
 	KillMode     KillMode
 	KillSignal   syscall.Signal // sent after the stop time-out; 0: SIGKILL
 	NoFinalKill  bool           // nothing is sent after the stop time-out
+
+	Sockets *ProgramSockets `json:",omitempty"` // nil: none
 
 	Rolling      *Rolling      `json:",omitempty"` // nil: a reload restarts all instances at once
 	DrainTimeout time.Duration `json:",omitzero"`  // of a rolling restart; 0: StopTimeout
@@ -121,7 +127,7 @@ type Settings struct {
 	ScheduleJitter time.Duration
 	ScheduleMissed Missed
 
-	// Of pre_start, post_start and post_stop; "" for that of the program
+	// Of all hooks and of the commands below; "" for that of the program
 	HooksUser string
 	PreStart  [][]string
 	PostStart [][]string
@@ -132,6 +138,7 @@ type Settings struct {
 	CheckCommand  []string
 	ReloadCommand []string
 	ReloadSignal  syscall.Signal // 0: none
+	ReloadNotify  bool           // reports the reload that ReloadSignal causes
 
 	Log     Log
 	Limits  Limits
@@ -348,13 +355,19 @@ const (
 type Limits struct {
 	Rlimits Rlimits `json:",omitempty"`
 
-	Memory     *int64    // bytes
-	MemoryHigh *int64    `json:",omitempty"` // bytes
-	Swap       *int64    `json:",omitempty"` // bytes
-	CPU        *float64  // CPUs, 0.5 being half of one
-	CPUWeight  *int64    `json:",omitempty"` // 1 to 10000
-	Tasks      *int64    // processes and threads
-	IO         []IOLimit `json:",omitempty"` // by path
+	Memory     *int64          // bytes
+	MemoryHigh *int64          `json:",omitempty"` // bytes
+	Swap       *int64          `json:",omitempty"` // bytes
+	CPU        *float64        // CPUs, 0.5 being half of one
+	CPUWeight  *int64          `json:",omitempty"` // 1 to 10000
+	Tasks      *int64          // processes and threads
+	IO         []codec.IOLimit `json:",omitempty"` // by path
+}
+
+// Resolve returns what to execute: see [environ.Template.Resolve].
+func (p *Program) Resolve(base, run environ.Variables, identity, envFile map[string]string) (argv, env []string, dir string, err error) {
+	t := environ.Template{Command: p.Command, Directory: p.Directory, Own: p.Environment, Inherit: p.InheritEnvironment}
+	return t.Resolve(base, run, identity, envFile)
 }
 
 // Scheduled reports whether the program has a schedule and is valid.
@@ -369,6 +382,15 @@ func (c *Config) Program(name string) *Program {
 		return nil
 	}
 	return c.Programs[i]
+}
+
+// Socket returns the socket with that name, nil if there is none.
+func (c *Config) Socket(name string) *Socket {
+	i, ok := slices.BinarySearchFunc(c.Sockets, name, func(s *Socket, name string) int { return strings.Compare(s.Name, name) })
+	if !ok {
+		return nil
+	}
+	return c.Sockets[i]
 }
 
 // Instances returns the names of the program's instances: see [InstanceNames].

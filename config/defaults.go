@@ -43,6 +43,8 @@ func builtin() *builder {
 	d.health = Health{Interval: 10 * time.Second, Timeout: 2 * time.Second, Failures: 3, Action: HealthRestart}
 	d.sandbox = sandbox.Settings{Preset: sandbox.PresetNone}
 	d.rolling = defaultRolling
+	d.sockets = ProgramSockets{Pass: PassSystemd, MaxConnections: defaultMaxConnections}
+	d.socket.Backlog = defaultBacklog
 	return d
 }
 
@@ -53,13 +55,15 @@ func DefaultProgram(name string) *Program {
 	return &p
 }
 
-// A builder is a program (or [defaults], or the top of the file) while it is read.
+// A builder is a program or socket (or [defaults], or the top of the file) while it is read.
 type builder struct {
 	Program
 	ready   Ready
 	health  Health
 	sandbox sandbox.Settings // without its preset filled in
 	rolling Rolling
+	sockets ProgramSockets
+	socket  socketBuilder // of a [socket.NAME] table
 	superd  Superd
 	include []string
 
@@ -176,9 +180,8 @@ func (d *builder) complete() {
 	if d.Log.Sink == SinkStdout && !d.anySet("log.format") {
 		d.Log.Format = LogText
 	}
-	for _, codes := range []*[]int{&d.SuccessExitCodes, &d.NoRestartExitCodes} {
-		*codes = slices.Compact(slices.Sorted(slices.Values(*codes)))
-	}
+	d.SuccessExitCodes = sortedSet(d.SuccessExitCodes)
+	d.NoRestartExitCodes = sortedSet(d.NoRestartExitCodes)
 }
 
 // unknownKey reports a key that its table does not have, and suggests the most similar one. It
@@ -187,7 +190,7 @@ func unknownKey(v codec.Value, table, prefix string) (meant string) {
 	name := v.Key[len(v.Key)-1]
 	here := subkeys(table, prefix)
 	if table == "" {
-		here = append(here, "superd", "defaults", "program")
+		here = append(here, "superd", "defaults", "program", "socket")
 	}
 	for _, k := range keys() {
 		if k.name == name && k.table != table {
@@ -243,6 +246,8 @@ func tableHint(table string) string {
 		return "at the top of the file"
 	case "superd":
 		return "in [superd]"
+	case "socket":
+		return "in [socket.NAME]"
 	}
 	return "in [program.NAME] or [defaults]"
 }

@@ -11,6 +11,7 @@ import (
 
 	"superd/config/codec"
 	"superd/config/document"
+	"superd/config/environ"
 )
 
 // A DirectoryKind is what a directory that superd makes for a program is for.
@@ -91,13 +92,13 @@ func (p *Program) SharedDirectory() string {
 
 // DirectoryPaths returns the absolute paths of the program's directories of that kind. run has the
 // variables of the run. The error names the key.
-func (p *Program) DirectoryPaths(k DirectoryKind, roots DirectoryRoots, run Variables) ([]string, error) {
+func (p *Program) DirectoryPaths(k DirectoryKind, roots DirectoryRoots, run environ.Variables) ([]string, error) {
 	var all []string
 	for _, name := range p.Directories[k].Names {
 		expanded, unset, err := document.Expand(name, run.Get)
 		switch {
 		case err == nil && len(unset) > 0:
-			err = errors.New(unsetMessage(unset))
+			err = errors.New(environ.UnsetMessage(unset))
 		case err == nil:
 			err = checkDirectoryName(expanded)
 		}
@@ -145,7 +146,7 @@ var directoryName = codec.Codec[string]{
 		if !ok || !v.Template(s) {
 			return "", false
 		}
-		if all, _ := document.References(s); slices.ContainsFunc(all, func(name string) bool { return !slices.Contains(runVariables, name) }) {
+		if all, _ := document.References(s); slices.ContainsFunc(all, func(name string) bool { return !environ.IsOfRun(name) }) {
 			v.Fail("%q: only variables of superd, such as ${SUPERD_REPLICA}, are known when the directory is made: write the value", s)
 			return "", false
 		}
@@ -223,7 +224,7 @@ func (d *builder) runtimeNames() (all []string) {
 	}
 	for _, instance := range d.Instances() {
 		_, replica, _ := strings.Cut(instance, "@")
-		var run Variables
+		var run environ.Variables
 		run.Set("SUPERD_INSTANCE", instance)
 		run.Set("SUPERD_NAME", d.Name)
 		run.Set("SUPERD_REPLICA", cmp.Or(replica, "1"))

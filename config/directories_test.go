@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"superd/config/environ"
 )
 
 func TestRootsOf(t *testing.T) {
@@ -26,7 +28,7 @@ func TestRootsOf(t *testing.T) {
 
 func TestDirectoryPaths(t *testing.T) {
 	p := program(t, `program.a = { command = "x", runtime_directory = ["a", "a-${SUPERD_REPLICA}"], state_directory = "b/${SUPERD_NAME}/c" }`)
-	var run Variables
+	var run environ.Variables
 	run.Set("SUPERD_REPLICA", "2")
 	run.Set("SUPERD_NAME", "a")
 	roots := DirectoryRoots{[DirectoryKinds]string{RuntimeDirectory: "/run"}, []string{"/run/superd"}}

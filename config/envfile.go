@@ -112,13 +112,13 @@ func (c *Config) EnvFileSum(p *Program) (sum uint64, ok bool) {
 
 // checkEnvFiles returns the variables of the program's env files and reports their mistakes. known
 // is false if a file can't be read: it may exist, or be readable, when the program starts. complete
-// is also false if an optional file does not exist.
+// is also false if a file is optional: an administrator may set variables there, or not.
 func (d *builder) checkEnvFiles(r *document.Reader) (vars map[string]string, known, complete bool) {
 	vars, known, complete = map[string]string{}, true, true
 	for _, file := range d.EnvFiles {
 		own, mistakes := r.EnvFile(file.Path)
+		complete = complete && !file.Optional
 		if file.Optional && errors.Is(mistakes, fs.ErrNotExist) {
-			complete = false
 			continue
 		}
 		maps.Copy(vars, own)

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"superd/config/environ"
 )
 
 func TestResolve(t *testing.T) {
@@ -104,7 +106,7 @@ func TestResolve(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p := program(t, "[program.web]\n"+tt.text)
-			argv, env, dir, err := p.Resolve(Inherited(base), nil, identity, envFile)
+			argv, env, dir, err := p.Resolve(environ.Inherited(base), nil, identity, envFile)
 			if tt.err != "" {
 				if err == nil || err.Error() != tt.err {
 					t.Fatalf("resolve gives error\n%v\nwant\n%s", err, tt.err)
@@ -145,10 +147,10 @@ func BenchmarkResolve(b *testing.B) {
 	for i := range 25 {
 		base = append(base, fmt.Sprintf("VARIABLE_%d=%d", i, i))
 	}
-	var run Variables
+	var run environ.Variables
 	run.Set("SUPERD_NAME", "web")
 	run.Set("SUPERD_INSTANCE", "web")
-	inherited := Inherited(base)
+	inherited := environ.Inherited(base)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, _, _, err := p.Resolve(inherited, run, nil, nil); err != nil {

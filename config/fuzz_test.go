@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"superd/config/environ"
 )
 
 // seedConfigs adds the files of all golden cases to the corpus.
@@ -57,12 +59,20 @@ func FuzzLoad(f *testing.F) {
 		if diff := Compare(c, second); diff.Differs() {
 			t.Fatalf("compare finds a difference to itself: %+v", diff)
 		}
+		for _, s := range c.Sockets {
+			if len(s.Invalid) == 0 && (len(s.Listen) == 0 || s.Backlog < 1 || s.FDName == "") {
+				t.Fatalf("a valid socket has values out of bounds: %+v", s)
+			}
+		}
 		for _, p := range c.Programs {
+			if len(p.Invalid) == 0 && p.Sockets != nil && !p.Sockets.Accept && len(p.Sockets.FDs()) == 0 {
+				t.Fatalf("a valid program has sockets without addresses: %+v", p.Sockets)
+			}
 			if len(p.Invalid) == 0 && (len(p.Command) == 0 || p.Backoff.Initial <= 0 || p.Backoff.Max < p.Backoff.Initial ||
 				p.StartTimeout <= 0 || p.StopTimeout < 0 || p.StopSignal <= 0 || p.Replicas < 1) {
 				t.Fatalf("a valid program has values out of bounds: %+v", p)
 			}
-			argv, _, dir, err := p.Resolve(Inherited([]string{"HOME=/root"}), nil, nil, nil)
+			argv, _, dir, err := p.Resolve(environ.Inherited([]string{"HOME=/root"}), nil, nil, nil)
 			if err == nil && len(p.Invalid) == 0 && (len(argv) == 0 || !filepath.IsAbs(dir)) {
 				t.Fatalf("resolve(%+v) = %q in %q", p, argv, dir)
 			}

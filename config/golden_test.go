@@ -205,6 +205,7 @@ func TestGoldenCoversEachKey(t *testing.T) {
 	for _, k := range keys() {
 		name := strings.TrimPrefix(k.table+"."+k.name+":", ".")
 		name = strings.Replace(name, "program.", "program.web.", 1)
+		name = strings.Replace(name, "socket.", "socket.http.", 1)
 		if !strings.Contains(string(data), name) {
 			t.Errorf("no case of testdata/keys.txt has a mistake in %s", name)
 		}

@@ -13,7 +13,7 @@ import (
 
 // A key describes one key of the configuration.
 type key struct {
-	table string // "superd", "program" (also [defaults]), or "" for the top of the file
+	table string // "superd", "socket", "program" (also [defaults]), or "" for the top of the file
 	name  string // dotted below its table: "backoff.initial"
 	codec string // how it is written, for the reference
 	doc   string // meaning, as Markdown
@@ -56,7 +56,7 @@ var keys = sync.OnceValue(func() []key {
 		bind("", "include", codec.List("array of strings", codec.Word),
 			func(d *builder) *[]string { return &d.include },
 			"More files to read, relative to this one; `*`, `?` and `[…]` match as in a shell. "+
-				"They may hold `[program.NAME]` tables only."),
+				"They may hold `[program.NAME]` and `[socket.NAME]` tables only."),
 
 		reading("see above", bind("superd", "runtime_dir", codec.FilePath,
 			func(d *builder) *string { return &d.superd.RuntimeDir },
@@ -112,15 +112,15 @@ var keys = sync.OnceValue(func() []key {
 		reading("superd's own", bind("program", "nice", codec.Optional(codec.Integer(-20, 19)),
 			func(d *builder) **int { return &d.Attributes.Nice },
 			"The nice value: below 0 it gets more CPU time, above less.")),
-		reading("superd's own", bind("program", "ionice", codec.Optional(ioNice),
-			func(d *builder) **IONice { return &d.Attributes.IONice },
+		reading("superd's own", bind("program", "ionice", codec.Optional(codec.IONiceValue),
+			func(d *builder) **codec.IONice { return &d.Attributes.IONice },
 			"The class of I/O scheduling, and the level in it: 0 is served first, 7 last, and 4 "+
 				"is usual.")),
-		reading("superd's own", bind("program", "cpu_affinity", cpuList,
+		reading("superd's own", bind("program", "cpu_affinity", codec.CPUList,
 			func(d *builder) *[]int { return &d.Attributes.CPUAffinity },
 			"The CPUs that it may use.")),
-		reading("superd's own", bind("program", "scheduling", codec.Optional(scheduling),
-			func(d *builder) **Scheduling { return &d.Attributes.Scheduling },
+		reading("superd's own", bind("program", "scheduling", codec.Optional(codec.SchedulingValue),
+			func(d *builder) **codec.Scheduling { return &d.Attributes.Scheduling },
 			"The policy of CPU scheduling; those with a priority from 1 to 99 are real-time.")),
 		reading("superd's own, if that is not below 0, else `0`", bind("program",
 			"oom_score_adj", codec.Optional(codec.Integer(-1000, 1000)),
@@ -148,7 +148,7 @@ var keys = sync.OnceValue(func() []key {
 		bind("program", "type", codec.Choice(TypeService, TypeOneshot),
 			func(d *builder) *Type { return &d.Type },
 			"A service keeps running; a one-shot ends."),
-		bind("program", "schedule", scheduleLine, func(d *builder) *string { return &d.Schedule },
+		bind("program", "schedule", codec.ScheduleLine, func(d *builder) *string { return &d.Schedule },
 			"When a one-shot runs: `@every 5m`, `@daily` or a cron line. See "+
 				"[Schedules](#schedules)."),
 		bind("program", "schedule_jitter", codec.Duration(true),
@@ -159,8 +159,7 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) *Missed { return &d.ScheduleMissed },
 			"Whether one run replaces those that were missed while the machine slept or superd "+
 				"did not run, or none."),
-		bind("program", "autostart", codec.Boolean, func(d *builder) *bool { return &d.Autostart },
-			"Whether it starts with superd."),
+		autostartKey(),
 		bind("program", "essential", codec.Boolean, func(d *builder) *bool { return &d.Essential },
 			"superd shuts down when it ends for good, with its exit status."),
 		bind("program", "requires", codec.List("array of strings", programRef),
@@ -180,10 +179,10 @@ var keys = sync.OnceValue(func() []key {
 		bind("program", "success_exit_codes", codec.List("array of integers", codec.Integer(0, 255)),
 			func(d *builder) *[]int { return &d.SuccessExitCodes },
 			"Exit codes that count as success."),
-		bind("program", "no_restart_exit_codes", codec.List("array of integers", codec.Integer(0, 255)),
-			func(d *builder) *[]int { return &d.NoRestartExitCodes },
-			"Exit codes after which it is not restarted, whatever `restart` says. They do not "+
-				"count for a program that superd ends."),
+		bind("program", "no_restart_exit_codes", codec.List("array of exit codes and signals", exitStatus),
+			func(d *builder) *[]ExitStatus { return &d.NoRestartExitCodes },
+			"Exit codes, and signals such as `\"SIGTERM\"`, after which it is not restarted, whatever "+
+				"`restart` says. They do not count for a program that superd ends."),
 		bind("program", "backoff.initial", codec.Duration(false),
 			func(d *builder) *time.Duration { return &d.Backoff.Initial },
 			"Delay before the first restart."),
@@ -291,7 +290,8 @@ var keys = sync.OnceValue(func() []key {
 			"Commands to run after each run."),
 		reading("that of the program", bind("program", "hooks_user", codec.Word,
 			func(d *builder) *string { return &d.HooksUser },
-			"The Unix user that `pre_start`, `post_start` and `post_stop` run as, such as `\"root\"`.")),
+			"The Unix user that `pre_start`, `post_start`, `post_stop`, `stop_command`, "+
+				"`reload_command` and `check_command` run as, such as `\"root\"`.")),
 		bind("program", "stop_command", codec.Command,
 			func(d *builder) *[]string { return &d.StopCommand },
 			"A command that asks the running program to stop, before `stop_signal`. See "+
@@ -300,6 +300,10 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) *syscall.Signal { return &d.ReloadSignal },
 			"The signal by which `superd ctl reload NAME` makes the program read its "+
 				"configuration again. See [Reload and stop](#reload-and-stop)."),
+		bind("program", "reload_notify", codec.Boolean,
+			func(d *builder) *bool { return &d.ReloadNotify },
+			"Whether the program answers `reload_signal` by `RELOADING=1` and `READY=1`, as with "+
+				"systemd's `Type=notify-reload`. It needs `ready.notify`."),
 		bind("program", "reload_command", codec.Command,
 			func(d *builder) *[]string { return &d.ReloadCommand },
 			"The command that does so, instead of a signal."),
@@ -417,8 +421,8 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) **int64 { return &d.Limits.CPUWeight },
 			"Share of CPU time where others want it, too (controller `cpu`). A program without "+
 				"the key has 100."),
-		bind("program", "limits.io", ioLimits,
-			func(d *builder) *[]IOLimit { return &d.Limits.IO },
+		bind("program", "limits.io", codec.IOLimits,
+			func(d *builder) *[]codec.IOLimit { return &d.Limits.IO },
 			"What all its processes together read and write on a block device in a second "+
 				"(controller `io`): `{ \"/dev/sda\" = { read = \"10MB\", write = \"5MB\", "+
 				"read_ops = 100, write_ops = 50 } }`. A file stands for the device that it is on."),
@@ -426,7 +430,7 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) **int64 { return &d.Limits.Tasks },
 			"Processes and threads (cgroup v2 controller `pids`). Above it a fork of the "+
 				"program fails."),
-	}, sandboxKeys(), rollingKeys())
+	}, sandboxKeys(), programSocketKeys(), rollingKeys(), socketKeys())
 })
 
 // findKey returns the key of a table, nil if there is none.

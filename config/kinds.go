@@ -10,6 +10,7 @@ import (
 
 	"superd/config/codec"
 	"superd/config/document"
+	"superd/config/environ"
 )
 
 // programRef reads the name of another program; its existence is checked when all programs are
@@ -96,7 +97,7 @@ var environment = codec.Codec[map[string]string]{
 				entry.FailKey("%w", err)
 				ok = false
 			}
-			if slices.Contains(runVariables, name) {
+			if environ.IsOfRun(name) {
 				entry.FailKey("is set by superd itself: choose another name")
 				ok = false
 			}
@@ -107,7 +108,3 @@ var environment = codec.Codec[map[string]string]{
 		return vars, ok
 	},
 }
-
-var scheduleLine = codec.Text(`"@every DURATION" or cron line`, "a string", func(s string) (string, error) {
-	return s, checkSchedule(s)
-}, codec.QuoteSet)

@@ -84,7 +84,7 @@ func thisHost() host {
 func load(path string, h host, previous ...*Program) (*Config, error) {
 	l := &loader{
 		host: h, reader: document.NewReader(path, h.files),
-		report: &codec.Report{}, builders: map[string]*builder{},
+		report: &codec.Report{}, builders: map[string]*builder{}, socketBuilders: map[string]*builder{},
 	}
 	for _, p := range previous {
 		l.interning.add(p.Settings)
@@ -105,6 +105,7 @@ func (l *loader) config(path string) *Config {
 		return &Config{Errors: Errors{mistake}}
 	}
 	l.top(main)
+	l.readSockets()
 	l.readPrograms()
 	if len(l.tables) == 0 {
 		l.report.Warnings = append(l.report.Warnings, &KeyError{File: path, Err: errors.New("defines no program: add a [program.NAME] table")})
@@ -121,6 +122,11 @@ func (l *loader) config(path string) *Config {
 		program.Settings = l.interning.share(d.Settings)
 		c.Programs = append(c.Programs, &program)
 	}
+	for _, d := range l.sockets {
+		socket := d.socket.Socket
+		socket.Invalid = d.Invalid.Sorted(names)
+		c.Sockets = append(c.Sockets, &socket)
+	}
 	return c
 }
 
@@ -132,9 +138,13 @@ type loader struct {
 	root      *builder            // include and [superd]
 	defaults  *builder            // [defaults]
 	tables    []codec.Value       // all [program.NAME] tables
+	sockets   []*builder          // sockets with usable names, sorted by name
 	builders  map[string]*builder // by name
 	programs  []*builder          // programs with usable names, sorted by name
 	interning interning
+
+	socketTables   []codec.Value       // all [socket.NAME] tables
+	socketBuilders map[string]*builder // by name
 }
 
 // fileValue returns the whole file as a value.
@@ -157,7 +167,9 @@ func (l *loader) top(main *document.Document) {
 		case "defaults":
 			l.defaults.decode(entry, "program", "")
 		case "program":
-			l.collect(entry)
+			l.collect(entry, &l.tables)
+		case "socket":
+			l.collect(entry, &l.socketTables)
 		default:
 			unknownKey(entry, "", "")
 		}
@@ -167,15 +179,15 @@ func (l *loader) top(main *document.Document) {
 	}
 }
 
-// collect records the [program.NAME] tables of a file.
-func (l *loader) collect(v codec.Value) {
-	programs, ok := v.Raw.(map[string]any)
-	if !ok {
-		v.Fail("must be a table of programs, got %s: write [program.NAME]", v.Describe())
+// collect adds the tables in v, [program] or [socket], to those of all files.
+func (l *loader) collect(v codec.Value, tables *[]codec.Value) {
+	if _, isTable := v.Raw.(map[string]any); !isTable {
+		kind := v.Key[0]
+		v.Fail("must be a table of %ss, got %s: write [%s.NAME]", kind, v.Describe(), kind)
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(programs)) {
-		l.tables = append(l.tables, v.Entry(name))
+	for _, name := range v.Keys() {
+		*tables = append(*tables, v.Entry(name))
 	}
 }
 
@@ -205,14 +217,16 @@ func (l *loader) included(v codec.Value, path string) {
 		entry := file.Entry(name)
 		switch name {
 		case "program":
-			l.collect(entry)
+			l.collect(entry, &l.tables)
+		case "socket":
+			l.collect(entry, &l.socketTables)
 		case "include":
 			entry.FailKey("an included file can't include others: list them in %s", v.Name)
 		case "superd", "defaults":
-			entry.FailKey("an included file may hold [program.NAME] tables only: move this to %s",
+			entry.FailKey("an included file may hold [program.NAME] and [socket.NAME] tables only: move this to %s",
 				v.Name)
 		default:
-			entry.FailKey("unknown key %s: an included file may hold [program.NAME] tables only",
+			entry.FailKey("unknown key %s: an included file may hold [program.NAME] and [socket.NAME] tables only",
 				document.Quote(name))
 		}
 	}
@@ -230,6 +244,7 @@ func (l *loader) readPrograms() {
 			l.programs = append(l.programs, d)
 		}
 	}
+	l.joinSockets()
 	l.addLoggers()
 	l.checkGroups()
 	l.checkDependencies()

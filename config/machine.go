@@ -10,6 +10,7 @@ import (
 
 	"superd/config/codec"
 	"superd/config/document"
+	"superd/config/environ"
 	"superd/internal/passwd"
 	"superd/internal/words"
 )
@@ -19,6 +20,16 @@ import (
 func (l *loader) checkMachine() {
 	if l.machine == nil {
 		return
+	}
+	for _, d := range l.sockets {
+		if d.socket.User != "" {
+			_, err := l.machine.accounts.User(d.socket.User)
+			warnAccount(d.mistakeAt("user"), err)
+		}
+		if d.socket.Group != "" {
+			_, err := l.machine.accounts.Group(d.socket.Group)
+			warnAccount(d.mistakeAt("group"), err)
+		}
 	}
 	for _, d := range l.programs {
 		if d.User != "" {
@@ -112,7 +123,7 @@ func SplitRemedy(command []string, otherwise string) string {
 func (l *loader) checkSearch(d *builder, name string) {
 	search, own := d.Environment["PATH"]
 	if !own && d.InheritEnvironment {
-		search, _ = Inherited(l.environ).Get("PATH")
+		search, _ = environ.Inherited(l.environ).Get("PATH")
 	}
 	if search == "" || strings.Contains(search, "$") || len(d.EnvFiles) > 0 {
 		return // not known before the start

@@ -41,6 +41,7 @@ func renderKeys() string {
 	base := builtin()
 	for _, section := range []struct{ table, title string }{
 		{"", "Top of the file"}, {"superd", "`[superd]`"}, {"program", "`[program.NAME]` and `[defaults]`"},
+		{"socket", "`[socket.NAME]`"},
 	} {
 		fmt.Fprintf(&b, "\n### %s\n\n| key | type | default | meaning |\n| --- | --- | --- | --- |\n", section.title)
 		for _, k := range keys() {

@@ -19,7 +19,8 @@ func TestRemediesAreValid(t *testing.T) {
 	keys := []string{"backoff.max", "backoff.initial", "backoff.factor", "backoff.reset_after", "start_timeout", "stop_timeout", "start_limit.within",
 		"start_limit.retry_after", "replicas", "groups", "requires", "after", "success_exit_codes", "supplementary_groups", "stop_signal", "user", "umask",
 		"directory", "restart", "type", "log.max_size", "log.max_age", "log.keep", "log.mode", "log.compress", "limits.nofile", "limits.memory", "limits.cpu",
-		"schedule", "schedule_jitter", "ready.tcp", "ready.http", "ready.line", "ready.interval", "health.timeout", "command", "environment", "env_file"}
+		"schedule", "schedule_jitter", "ready.tcp", "ready.http", "ready.line", "ready.interval", "health.timeout", "command", "environment", "env_file", "sockets", "socket_pass",
+		"idle_timeout", "max_connections", "drain_timeout", "rolling.surge", "rolling.pause"}
 	path := filepath.Join(t.TempDir(), "superd.toml")
 	mistakes := func(key, value string) Errors {
 		text := program
@@ -55,7 +56,7 @@ func TestRemediesAreValid(t *testing.T) {
 			for _, found := range proposed.FindAllStringSubmatch(message, -1) {
 				tried++
 				remaining := ofValue(mistakes(key, found[1]), key)
-				if remaining != "" && !strings.Contains(remaining, "only one-shots") && !strings.Contains(remaining, "there is no program") &&
+				if remaining != "" && !strings.Contains(remaining, "only one-shots") && !strings.Contains(remaining, "there is no program") && !strings.Contains(remaining, "there is no socket") &&
 					!strings.Contains(remaining, "has no meaning") && !strings.Contains(remaining, "itself") && !strings.Contains(remaining, "must not be less than") {
 					t.Errorf("%s = %s: %s\nbut %s: %s", key, value, message, found[1], remaining)
 				}

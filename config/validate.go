@@ -12,6 +12,7 @@ import (
 
 	"superd/config/codec"
 	"superd/config/document"
+	"superd/config/environ"
 	"superd/internal/signame"
 	"superd/internal/words"
 )
@@ -133,6 +134,11 @@ func (d *builder) checkReload() {
 		d.ReloadSignal = 0
 	case d.ReloadSignal != 0 && len(d.ReloadCommand) > 0: // both in [defaults]
 		d.mistakeAt("reload_command").FailKey("only one way to reload can be used, and reload_signal is set, too: keep one of them")
+	}
+	if d.ReloadNotify && (d.ReloadSignal == 0 || !d.ready.Notify) {
+		if d.ReloadNotify = false; d.isSet("reload_notify") {
+			d.set["reload_notify"].FailKey(`needs reload_signal = "HUP" or the like, and ready.notify = true: add what is missing`)
+		}
 	}
 	if d.Type == TypeOneshot && len(d.PostStart) > 0 {
 		if d.PostStart = nil; d.isSet("post_start") {
@@ -369,7 +375,7 @@ func (l *loader) numberedLog(path string) *builder {
 // checkVariables warns of references to variables that are not set, as far as this is known before
 // a run.
 func (l *loader) checkVariables() {
-	surroundings := Inherited(l.environ)
+	surroundings := environ.Inherited(l.environ)
 	for _, d := range l.programs {
 		envFile, known, complete := d.checkEnvFiles(l.reader)
 		if !known {
@@ -379,8 +385,8 @@ func (l *loader) checkVariables() {
 			_, inherited := surroundings.Get(name)
 			_, inFile := envFile[name]
 			return inherited && d.InheritEnvironment || inFile ||
-				d.User != "" && slices.Contains(identityVariables, name) ||
-				slices.Contains(runVariables, name) || d.setsDirectory(name)
+				d.User != "" && environ.IsOfIdentity(name) ||
+				environ.IsOfRun(name) || d.setsDirectory(name) || d.setsSocket(name)
 		}
 		d.checkReferences(below)
 		if complete {
@@ -396,8 +402,15 @@ func (d *builder) checkReferences(below func(name string) bool) {
 	warn := func(v codec.Value, template string, isSet func(string) bool) {
 		_, needed := document.References(template)
 		slices.Sort(needed)
-		if unset := slices.DeleteFunc(slices.Compact(needed), isSet); len(unset) > 0 {
-			v.Warn("%s", unsetMessage(unset))
+		unset := slices.DeleteFunc(slices.Compact(needed), isSet)
+		for _, name := range unset {
+			if err := d.checkReference(name); err != nil {
+				v.Fail("%w", err)
+				return
+			}
+		}
+		if len(unset) > 0 {
+			v.Warn("%s", environ.UnsetMessage(unset))
 		}
 	}
 	for i, arg := range d.Command {

@@ -48,6 +48,9 @@ type Status struct {
 	// Last check of the current run; null: none has finished
 	HealthCheck *HealthCheck `json:"health_check"`
 
+	// Last reload of the program; absent: none has ended
+	LastReload *LastReload `json:"last_reload,omitzero"`
+
 	// Output dropped instead of blocking the program, since superd started; absent if none.
 	DroppedBytes int64 `json:"dropped_bytes,omitzero"`
 	DroppedLines int64 `json:"dropped_lines,omitzero"`
@@ -84,6 +87,13 @@ type HealthCheck struct {
 	Took     float64   `json:"took_s"`
 	Reason   *string   `json:"reason"`          // why it did not pass
 	Failures int       `json:"failures_in_row"` // including this one
+}
+
+// A LastReload is the end of a reload of a program.
+type LastReload struct {
+	At      time.Time `json:"at"`
+	OK      bool      `json:"ok"`
+	Outcome string    `json:"outcome"` // what happened, as a sentence
 }
 
 // A LogOutage is a time in which output can't be written to its log.

@@ -11,6 +11,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/instance"
+	"superd/procs/instance/beside"
 )
 
 // Command applies op to the instances that names select. With wait, done runs when each of them has
@@ -38,7 +39,7 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 
 // command is Command for selected instances, without checks before a restart. refused has the
 // instances that are not restarted. found is not used by others.
-func (s *Supervisor) command(op Op, found selection, wait bool, refused map[*instance.Instance]instance.ReloadOutcome, done func([]CommandResult)) (cancel func()) {
+func (s *Supervisor) command(op Op, found selection, wait bool, refused map[*instance.Instance]beside.Outcome, done func([]CommandResult)) (cancel func()) {
 	selected := found.instances
 	var dependents []*instance.Instance
 	if op == OpRestart && wait {

@@ -251,7 +251,7 @@ func (v instanceView) logFiles() []string { return v.In.Output.Collector.Files()
 
 // followLogOptions applies the newest log options during a run.
 func (v instanceView) followLogOptions() {
-	v.In.Output.Collector.SetOptions(v.In.Env.LogOptions(v.In.Name, v.In.Program))
+	v.In.Output.Collector.SetOptions(v.In.Env.Paths.LogOptions(v.In.Name, v.In.Program))
 }
 
 // reuseNames lets all stored descriptors have one name.

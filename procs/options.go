@@ -10,7 +10,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/handover"
 	"superd/procs/host"
-	"superd/procs/instance"
+	"superd/procs/instance/paths"
 	"superd/procs/rolling"
 	"superd/procs/snapshot"
 )
@@ -28,10 +28,9 @@ type Options struct {
 	// [config.LoadAfter], called off the loop
 	Load        func(inForce *config.Config, reading func(path string)) (*config.Config, error)
 	Archive     func(*config.Config) []byte // nil: [config.Config.Archive]
-	Paths       instance.Paths
+	Paths       paths.Paths
 	Identity    Identity
 	Environment []string         // superd's own; the programs' environment is derived from it
-	NotifyKey   []byte           // secret from which the names of notify sockets are derived
 	Seed        [32]byte         // for invocation ids and jitter
 	Keeper      host.FDStore     // nil: no process survives this superd
 	Journal     handover.Journal // nil: no records for a successor
@@ -41,7 +40,7 @@ type Options struct {
 }
 
 // Paths are the directories that a supervisor uses.
-type Paths = instance.Paths
+type Paths = paths.Paths
 
 // An Identity tells one superd, one boot and one machine from others.
 type Identity struct {

@@ -8,6 +8,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/handover"
+	"superd/procs/instance"
 )
 
 // outputEvents records what the collectors report of the output of instances.
@@ -89,7 +90,7 @@ func (o *outputEvents) saveDrops(c *logs.Collector) {
 func (o *outputEvents) saveStart(at logs.RunStart, saved func()) {
 	o.Scope.Post(func() {
 		if in := o.registry.named(at.Instance); in != nil {
-			in.Output.SetStart(at)
+			instance.SetOutputStart(in, at)
 		}
 		o.recorder.Flush(func(error) { saved() })
 	})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/config/environ"
 	"superd/procs/instance"
 	"superd/procs/probe"
 )
@@ -37,9 +38,8 @@ func newPlatform(o Options) *platform {
 			Random:      random,
 			RNG:         rand.New(random),
 			Prober:      probe.New(o.Loop, maxConcurrentChecks, random.Uint64()),
-			Environment: config.Inherited(o.Environment),
+			Environment: environ.Inherited(o.Environment),
 			Paths:       o.Paths,
-			NotifyKey:   o.NotifyKey,
 			Rules:       o.tests.rules,
 		},
 		startedAt: o.Loop.Now(),

@@ -15,6 +15,7 @@ import (
 	"superd/procs/handover"
 	"superd/procs/host"
 	"superd/procs/instance"
+	"superd/procs/instance/paths"
 	"superd/procs/reaper"
 	"superd/procs/snapshot"
 )
@@ -47,7 +48,7 @@ type recovery struct {
 func (c *recovery) removeOldNames() {
 	var keep []string
 	for _, in := range c.registry.instances {
-		keep = append(keep, c.RuntimePaths(in.Name)...)
+		keep = append(keep, c.Paths.Runtime(in.Name)...)
 	}
 	c.Host.RemoveOtherNames([]string{c.options.Paths.FIFODir, c.options.Paths.NotifyDir}, keep)
 }
@@ -159,20 +160,20 @@ func (c *recovery) reopen(all []*instance.Recovered) error {
 		}
 		a.ClaimNotifyFDs()
 		exists, fdNames := a.Saved.FIFOs()
-		if a.Saved.Start != nil && a.Saved.Output && len(instance.OutputStreams(definition)) > 1 {
+		if a.Saved.Start != nil && a.Saved.Output && len(paths.OutputStreams(definition)) > 1 {
 			// Created together with that for standard output, which Merge has set
 			exists[logs.Stderr] = true
 		}
 		if a.Saved.Start != nil && a.Saved.Output && a.In.IsLogger() {
-			exists[instance.LoggerInput] = true // likewise
+			exists[paths.LoggerInput] = true // likewise
 		}
 		for which, is := range exists {
 			if !is {
 				continue
 			}
-			o := host.RecoveredOutput{Stream: logs.Stream(which), FIFO: c.FIFOPath(a.In.Name, logs.Stream(which)), ReadFD: c.fds.Claim(fdNames[which])}
+			o := host.RecoveredOutput{Stream: logs.Stream(which), FIFO: c.Paths.FIFO(a.In.Name, logs.Stream(which)), ReadFD: c.fds.Claim(fdNames[which])}
 			o.Gap = o.ReadFD < 0
-			a.OutputGap = a.OutputGap || o.Gap && o.Stream != instance.LoggerInput
+			a.OutputGap = a.OutputGap || o.Gap && o.Stream != paths.LoggerInput
 			recovered.Outputs = append(recovered.Outputs, o)
 		}
 		if p != nil || len(recovered.Outputs) > 0 {

@@ -8,6 +8,7 @@ import (
 	"superd/config"
 	"superd/procs/fsm"
 	"superd/procs/instance"
+	"superd/procs/instance/paths"
 )
 
 // A registry has all instances and what is counted of them. Whoever changes an instance reports to
@@ -26,7 +27,7 @@ func (r *registry) add(in *instance.Instance) {
 	r.instances = slices.Insert(r.instances, at, in)
 	in.Marks.Counted = in.Machine.State()
 	r.counts[in.Marks.Counted]++
-	r.outputs += instance.CountFIFOs(in.Program)
+	r.outputs += paths.CountFIFOs(in.Program)
 	r.loggers += one(in.IsLogger())
 }
 
@@ -36,13 +37,13 @@ func (r *registry) remove(in *instance.Instance) {
 		r.instances = slices.Delete(r.instances, i, i+1)
 	}
 	r.counts[in.Marks.Counted]--
-	r.outputs -= instance.CountFIFOs(in.Program)
+	r.outputs -= paths.CountFIFOs(in.Program)
 	r.loggers -= one(in.IsLogger())
 }
 
 // redefine replaces the definition of an instance, and counts it by the new one.
 func (r *registry) redefine(in *instance.Instance, program *config.Program) {
-	r.outputs += instance.CountFIFOs(program) - instance.CountFIFOs(in.Program)
+	r.outputs += paths.CountFIFOs(program) - paths.CountFIFOs(in.Program)
 	r.loggers -= one(in.IsLogger())
 	in.Program = program
 	r.loggers += one(in.IsLogger())

@@ -306,7 +306,7 @@ func (a *applier) change(in *instance.Instance, c *config.Change, rolls bool) {
 		return // the predecessor has applied it
 	}
 	blocks := func(other *instance.Instance) bool { return other != in && other.Membership.Conflict == nil }
-	if files := a.LogOptions(in.Name, program).Files(); !slices.Equal(files, in.Output.Collector.Files()) && a.conflicts.owner(files, blocks) != nil {
+	if files := a.Paths.LogOptions(in.Name, program).Files(); !slices.Equal(files, in.Output.Collector.Files()) && a.conflicts.owner(files, blocks) != nil {
 		a.replicas.replace(in, program)
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/instance"
+	"superd/procs/instance/beside"
 )
 
 // ReloadPrograms makes the instances that names select read their configuration again. done runs
@@ -32,7 +33,7 @@ func (s *Supervisor) ReloadPrograms(names []string, done func([]CommandResult)) 
 	for i, in := range selected {
 		in.Record(eventlog.WithReason(byOperator(eventlog.Event{Kind: eventlog.Command}),
 			fsm.Reason{Kind: fsm.ReasonRequestedReload}))
-		in.Reload(func(o instance.ReloadOutcome) {
+		in.Reload(func(o beside.Outcome) {
 			outcomes[i] = CommandResult{Name: in.Name, OK: o.OK, State: in.Machine.State(), Message: o.Message, Output: o.Output}
 			finish()
 		})
@@ -46,7 +47,7 @@ func (s *Supervisor) ReloadPrograms(names []string, done func([]CommandResult)) 
 // during the checks.
 func (s *Supervisor) restart(found selection, wait bool, done func([]CommandResult)) (cancel func()) {
 	var cancelCommand func() // nil: it has not begun
-	refused, stops := map[*instance.Instance]instance.ReloadOutcome{}, map[*instance.Instance]uint32{}
+	refused, stops := map[*instance.Instance]beside.Outcome{}, map[*instance.Instance]uint32{}
 	canceled, remaining := false, 1
 	proceed := func() {
 		if remaining--; remaining > 0 {
@@ -54,7 +55,7 @@ func (s *Supervisor) restart(found selection, wait bool, done func([]CommandResu
 		}
 		for in, before := range stops {
 			if in.Marks.Stops != before {
-				refused[in] = instance.ReloadOutcome{Message: "it was stopped meanwhile"}
+				refused[in] = beside.Outcome{Message: "it was stopped meanwhile"}
 			}
 		}
 		if cancelCommand = s.command(OpRestart, found, wait, refused, done); canceled {
@@ -67,7 +68,7 @@ func (s *Supervisor) restart(found selection, wait bool, done func([]CommandResu
 		}
 		stops[in] = in.Marks.Stops
 		remaining++
-		instance.CheckConfiguration(in, func(o instance.ReloadOutcome) {
+		instance.CheckConfiguration(in, func(o beside.Outcome) {
 			if !o.OK {
 				refused[in] = o
 			}

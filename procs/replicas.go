@@ -239,7 +239,7 @@ func (r *replicas) remove(in *instance.Instance) {
 	replaced := !r.shutdown.begun && in.Membership.HasReplacement()
 	if !replaced {
 		// Before another instance creates the same names
-		r.Host.RemoveNames(r.RuntimePaths(in.Name))
+		r.Host.RemoveNames(r.Paths.Runtime(in.Name))
 	}
 	r.Log.Info("program removed", "instance", in.Name)
 	r.subscriptions.changed()

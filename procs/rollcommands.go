@@ -8,6 +8,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/instance"
+	"superd/procs/instance/beside"
 	"superd/procs/snapshot"
 )
 
@@ -154,7 +155,7 @@ func (r *rolls) check(instances []string, done func(failed []CommandResult)) {
 			continue
 		}
 		remaining++
-		instance.CheckConfiguration(in, func(o instance.ReloadOutcome) {
+		instance.CheckConfiguration(in, func(o beside.Outcome) {
 			if !o.OK && failed == nil {
 				failed = []CommandResult{{Name: name, State: in.Machine.State(), Message: "not restarted: " + o.Message, Output: o.Output}}
 			}

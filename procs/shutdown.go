@@ -12,6 +12,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/handover"
 	"superd/procs/instance"
+	"superd/procs/instance/paths"
 	"superd/procs/reaper"
 	"superd/procs/snapshot"
 )
@@ -212,8 +213,8 @@ func (d *shutdown) removeEmpty(in *instance.Instance) {
 		var names []string
 		for _, in := range d.pendingRemovals {
 			in.Tree.Remove()
-			for _, which := range instance.OutputStreams(in.Program) {
-				names = append(names, d.FIFOPath(in.Name, which))
+			for _, which := range paths.OutputStreams(in.Program) {
+				names = append(names, d.Env.Paths.FIFO(in.Name, which))
 			}
 		}
 		d.pendingRemovals = nil

@@ -20,7 +20,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/host/hosttest"
-	"superd/procs/instance"
+	"superd/procs/instance/paths"
 )
 
 // maxSteps bounds the turns of a history; it is far more than any history needs.
@@ -224,7 +224,7 @@ func (h *history) options() Options {
 		Archive: h.archive, Seed: h.seed(),
 		Predecessor: Predecessor{StoredFDs: h.kernel.PassFDs()},
 		Identity:    Identity{BootID: "boot", Machine: "simulated"},
-		Paths:       instance.Paths{FIFODir: "fifo", NotifyDir: "notify", Directories: config.RootsOf(nil, 0)},
+		Paths:       paths.Paths{FIFODir: "fifo", NotifyDir: "notify", Directories: config.RootsOf(nil, 0)},
 		tests:       testSettings{rules: h.rules, rollLimits: h.defect.rollLimits},
 	}
 	if h.kernel.Keeper {
@@ -350,6 +350,7 @@ func (h *history) drawCommands(p *config.Program) {
 	}
 	if p.ReloadCommand = command; h.chance(0.5) {
 		p.ReloadCommand, p.ReloadSignal = nil, syscall.SIGHUP
+		p.ReloadNotify = p.Ready != nil && p.Ready.Notify && h.chance(0.7)
 	}
 }
 

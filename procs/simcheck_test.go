@@ -11,6 +11,7 @@ import (
 	"superd/procs/host"
 	"superd/procs/host/hosttest"
 	"superd/procs/instance"
+	"superd/procs/instance/teardown"
 )
 
 // A model is what an observer without knowledge of the state machine expects of an instance.
@@ -40,12 +41,12 @@ type model struct {
 	outcomeUncertain bool // whether the run in teardown may count as a failure
 	// Whether it was reported unkillable, or waited for a spawn that is too late to cancel
 	excused         bool
-	excusedAt       time.Duration         // when excused was last true
-	reportJustified bool                  // whether a report as unkillable, if any, is true
-	justifiedAt     time.Duration         // when reportJustified was last true
-	killing         instance.TeardownView // teardown that has reached SIGKILL
-	killAt          time.Duration         // when the teardown began SIGKILL
-	hook            instance.HookView     // hook under way
+	excusedAt       time.Duration      // when excused was last true
+	reportJustified bool               // whether a report as unkillable, if any, is true
+	justifiedAt     time.Duration      // when reportJustified was last true
+	killing         *teardown.Teardown // teardown that has reached SIGKILL
+	killAt          time.Duration      // when the teardown began SIGKILL
+	hook            instance.HookView  // hook under way
 	hookAt          int
 	hookDue         time.Duration // of its last hook
 	hookBegan       time.Duration // when the current hook began
@@ -320,13 +321,17 @@ func (h *history) checkUnkillable(in instanceView, model *model) {
 		h.fail("%s is reported as unkillable without such a process: %s", in.name(), in.unkillable())
 	}
 	teardown := in.Run().Teardown()
-	if !teardown.Exists() || !teardown.Kills() {
+	if teardown == nil {
+		return
+	}
+	living, killing := teardown.Living()
+	if !killing {
 		return
 	}
 	if model.killing != teardown {
 		model.killing, model.killAt = teardown, now
 	}
-	for pid := range teardown.Living() {
+	for pid := range living {
 		p := h.kernel.Process(pid)
 		if p == nil || !p.Dying || p.Zombie || now-max(p.DyingAt, model.killAt) <= host.KillPause+margin {
 			continue

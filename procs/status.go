@@ -16,7 +16,6 @@ type Status struct {
 	Program    string
 	Groups     []string
 	State      fsm.State
-	Ready      bool
 	Healthy    *bool            // nil without health checks, and before the first result
 	StatusText string           // what the program reports of itself (STATUS=)
 	Check      *diagnosis.Check // last health check; nil before the first
@@ -24,6 +23,7 @@ type Status struct {
 	Since      time.Time
 	Restarts   int                  // automatic restarts since the operator's last start
 	Exit       *instance.ExitStatus // how the last run ended; nil before the first end
+	LastReload *ReloadEnd           // of the program; nil before the first one
 	NextStart  *time.Duration
 	LogFile    string
 	Collector  *logs.Collector // [follow.LastLines] reads its newest line, off the loop
@@ -41,6 +41,13 @@ type MainStatus struct {
 	Start   uint64 // clock ticks since boot, field 22 of /proc/pid/stat
 	Uptime  time.Duration
 	Sandbox []string // what of its sandbox could not be enforced
+}
+
+// A ReloadEnd is how a reload of the program ended.
+type ReloadEnd struct {
+	At      time.Time
+	OK      bool
+	Outcome string
 }
 
 // An ExitStatus is how a run ended.
@@ -115,7 +122,6 @@ func (s *Supervisor) statusOf(in *instance.Instance, r instance.Report) Status {
 		Program:   in.Program.Name,
 		Groups:    in.Program.Groups,
 		State:     m.State(),
-		Ready:     m.State() == fsm.Running,
 		Since:     s.WallAt(r.Since),
 		Restarts:  m.Restarts(),
 		LogFile:   in.Output.Collector.Path(),
@@ -131,6 +137,9 @@ func (s *Supervisor) statusOf(in *instance.Instance, r instance.Report) Status {
 		exit := *r.LastExit
 		exit.At = s.WallAt(exit.EndedAt)
 		st.Exit = &exit
+	}
+	if l := in.LastReload; l != nil {
+		st.LastReload = &ReloadEnd{At: s.WallAt(l.At), OK: l.OK, Outcome: l.Outcome}
 	}
 	if r.Main.Pid != 0 {
 		st.Main = MainStatus{Pid: r.Main.Pid, Start: r.Main.Start, Uptime: s.Loop.Now() - r.Main.StartedAt, Sandbox: r.Sandbox}

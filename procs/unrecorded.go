@@ -9,7 +9,7 @@ import (
 	"superd/pidfd"
 	"superd/procs/fsm"
 	"superd/procs/host"
-	"superd/procs/instance"
+	"superd/procs/instance/paths"
 	"superd/procs/snapshot"
 )
 
@@ -107,7 +107,7 @@ func (c *recovery) unrecordedRun(r *snapshot.Snapshot, name string) *snapshot.In
 	v.Due, v.RestartPending, v.FailureReason = nil, false, fsm.SavedReason{}
 	now := c.Loop.Now()
 	v.Since, v.StateReason = now, fsm.Reason{Kind: fsm.ReasonRecovered}.Snapshot()
-	v.Output, v.Stderr = true, len(instance.OutputStreams(program)) > 1
+	v.Output, v.Stderr = true, len(paths.OutputStreams(program)) > 1
 	v.Input = program.LoggerOf != ""
 	v.Run = &snapshot.Run{ID: leftovers[main].Run, HadProcess: true, StartedAt: now, ReadyAt: now, PreStarted: true,
 		Main: snapshot.NewProcess(leftovers[main].Eldest, "")}

@@ -225,7 +225,7 @@ func TestWrongUsage(t *testing.T) {
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, "")
-	found, err := filepath.Glob("../examples/*/superd.toml")
+	found, err := filepath.Glob("../examples/*/*.toml")
 	if err != nil || len(found) == 0 {
 		t.Fatal(found, err)
 	}

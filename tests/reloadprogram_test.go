@@ -61,7 +61,7 @@ func TestReloadProgram(t *testing.T) {
 	}
 }
 
-// TestConfirmedReload: a program with ready.notify and a reload_signal confirms its reload.
+// TestConfirmedReload: a program with reload_notify confirms its reload.
 func TestConfirmedReload(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -72,10 +72,12 @@ func TestConfirmedReload(t *testing.T) {
 			while true; do sleep 0.1; done''']
 		ready.notify = true
 		reload_signal = "HUP"
+		reload_notify = true
 		[program.silent]
 		command = ["bash", "-c", "trap '' HUP; systemd-notify --ready; exec sleep infinity"]
 		ready.notify = true
 		reload_signal = "HUP"
+		reload_notify = true
 		start_timeout = "2s"
 		`)
 	open := s.Gate("gate")
@@ -94,7 +96,7 @@ func TestConfirmedReload(t *testing.T) {
 	if r := <-answer; r.Exit != 0 || r.Out != "web: reloaded\n" {
 		t.Errorf("reload: %v", r)
 	}
-	if r := s.Ctl("reload", "silent"); r.Exit != 1 || !strings.Contains(r.ErrOut, `reload_command = "kill -HUP ${MAINPID}"`) {
+	if r := s.Ctl("reload", "silent"); r.Exit != 1 || !strings.Contains(r.ErrOut, "remove reload_notify") {
 		t.Errorf("reload without confirmation: %v", r)
 	}
 }

@@ -283,13 +283,13 @@ func (s *startup) collectOptions() (err error) {
 			RuntimeDir: s.dir.Path,
 			FIFODir:    s.dir.FIFODir,
 			NotifyDir:  s.dir.NotifyDir,
+			NotifyKey:  s.dir.NotifyKey,
 			LogDir:     s.logDir,
 
 			Directories: config.RootsOf(os.Getenv, os.Geteuid(), s.dir.Path, s.logDir),
 		},
 		Identity:    procs.Identity{Pid: os.Getpid(), BootID: s.recovered.boot},
 		Environment: os.Environ(),
-		NotifyKey:   s.dir.NotifyKey,
 		Keeper:      fdKeeper{s.link, d.log},
 		Journal:     d.journal,
 		Predecessor: procs.Predecessor{

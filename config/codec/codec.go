@@ -1,6 +1,6 @@
 // Package codec reads the values of a configuration, checks them, and shows them as TOML.
 //
-// A [Codec] knows one kind of value: durations, sizes, paths, lists of these. It knows no keys;
+// A [Codec] knows one kind of value: durations, schedules, paths, lists of these. It knows no keys;
 // package config says which key has which kind. A mistake goes with its position to the [Report] of
 // the [Value].
 package codec

@@ -35,7 +35,7 @@ func BenchmarkStatus(b *testing.B) {
 		if err := os.WriteFile(file, []byte("a line of some length or so\n"), 0o600); err != nil {
 			b.Fatal(err)
 		}
-		all = append(all, procs.Status{Name: name, Program: name, State: fsm.Running, Ready: true, Main: procs.MainStatus{Pid: os.Getpid(), Start: self.Start, Uptime: time.Hour},
+		all = append(all, procs.Status{Name: name, Program: name, State: fsm.Running, Main: procs.MainStatus{Pid: os.Getpid(), Start: self.Start, Uptime: time.Hour},
 			Since: time.Now(), LogFile: "/var/log/superd/" + name + ".log", Collector: store.NewCollector(l.Root(), name, logs.Options{Path: file}), HasRun: true, Reason: "started"})
 	}
 	var brief []procs.Brief

@@ -275,7 +275,7 @@ func newHarness(t *testing.T, adjust ...func(*Server)) *harness {
 	h.fake = &fakeSupervisor{watchers: map[int]func(){}, captures: map[string]*logs.Collector{}, calls: make(chan string, 1000)}
 	h.fake.all = []procs.Status{
 		{Name: "db", Program: "db", State: fsm.Stopped},
-		{Name: "web", Program: "web", State: fsm.Running, Ready: true, Main: procs.MainStatus{Pid: os.Getpid()}},
+		{Name: "web", Program: "web", State: fsm.Running, Main: procs.MainStatus{Pid: os.Getpid()}},
 	}
 	h.client = control.NewClient(h.path)
 	h.events = eventlog.Open(t.TempDir(), eventlog.MaxSize, slog.New(slog.DiscardHandler))

@@ -13,6 +13,7 @@ import (
 	"superd/logs"
 	"superd/logs/follow"
 	"superd/procs"
+	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/probe"
 )
@@ -278,7 +279,7 @@ func (s *Server) appendStatuses(part []byte, all []procs.Status, lines []string,
 
 func status(st *procs.Status, lastLine string, usage host.TreeUsage) control.Status {
 	out := control.Status{
-		Name: st.Name, Program: st.Program, Groups: st.Groups, State: st.State.String(), Ready: st.Ready, Healthy: st.Healthy,
+		Name: st.Name, Program: st.Program, Groups: st.Groups, State: st.State.String(), Ready: st.State == fsm.Running, Healthy: st.Healthy,
 		Pid: present(st.Main.Pid), Restarts: st.Restarts,
 		LogFile: present(st.LogFile), LastLine: present(lastLine), Reason: present(st.Reason),
 		ReasonKind: present(st.ReasonKind.String()),
@@ -313,6 +314,9 @@ func status(st *procs.Status, lastLine string, usage host.TreeUsage) control.Sta
 		if e.Known && e.Signal == "" {
 			out.Exit.Code = &e.Code
 		}
+	}
+	if l := st.LastReload; l != nil {
+		out.LastReload = &control.LastReload{At: l.At, OK: l.OK, Outcome: l.Outcome}
 	}
 	if st.Main.Pid != 0 {
 		out.Uptime = new(st.Main.Uptime.Seconds())

@@ -172,7 +172,8 @@ func maxDelayText(b config.Backoff) string {
 	return fmt.Sprintf("%s, plus a jitter of up to %.3g%%", words.Duration(b.Max), 100*b.Jitter)
 }
 
-// explainRuns lists the last runs, and the last lines of the newest one if it failed.
+// explainRuns lists the last runs, series of equal ones in one line, and the last lines of the
+// newest one if it failed.
 func (d *Diagnosis) explainRuns(events []eventlog.Event, printf func(string, ...any)) {
 	var runs []eventlog.Event
 	output := map[string][]string{}
@@ -189,17 +190,15 @@ func (d *Diagnosis) explainRuns(events []eventlog.Event, printf func(string, ...
 		return
 	}
 	printf("The last runs:")
-	for _, e := range runs[max(0, len(runs)-shownRuns):] {
-		switch {
-		case e.Kind == eventlog.NoStart:
-			printf("  %s  not started: %s", d.clock(e.At), e.Reason)
-		case e.Kind == eventlog.Skip:
-			printf("  %s  skipped: %s", d.clock(e.At), e.Reason)
-		case e.Duration != nil:
-			printf("  %s  %s after %s", d.clock(e.At), e.Reason, words.RunLength(time.Duration(*e.Duration*float64(time.Second))))
-		default:
-			printf("  %s  %s", d.clock(e.At), e.Reason)
+	series := seriesOf(runs)
+	for _, r := range series[max(0, len(series)-shownRuns):] {
+		when := d.clock(r.first)
+		if r.count > 1 {
+			when = fmt.Sprintf("%s to %s  %d times:", when, d.clock(r.last), r.count)
+		} else {
+			when += " "
 		}
+		printf("  %s %s", when, r.text())
 	}
 	if lines := output[newestRun(runs)]; len(lines) > 0 {
 		printf("The last lines of the run that failed:")
@@ -207,6 +206,59 @@ func (d *Diagnosis) explainRuns(events []eventlog.Event, printf func(string, ...
 			printf("  | %s", line)
 		}
 	}
+}
+
+// A runSeries is one run, or several in a row that ended in the same way.
+type runSeries struct {
+	kind        eventlog.Kind
+	reason      string
+	count       int
+	first, last time.Time
+	// of the shortest and the longest run, in seconds; nil: unknown
+	shortest, longest *float64
+}
+
+// seriesOf returns the series in a list of ends of runs.
+func seriesOf(runs []eventlog.Event) (all []runSeries) {
+	for _, e := range runs {
+		next := runSeries{e.Kind, e.Reason, 1, e.At, e.At, e.Duration, e.Duration}
+		if len(all) > 0 && all[len(all)-1].add(next) {
+			continue
+		}
+		all = append(all, next)
+	}
+	return all
+}
+
+// add adds one run. It reports false if that ended in another way.
+func (r *runSeries) add(next runSeries) bool {
+	if r.kind != next.kind || r.reason != next.reason || (r.longest == nil) != (next.longest == nil) {
+		return false
+	}
+	r.count++
+	r.last = next.last
+	if r.longest != nil {
+		r.shortest, r.longest = new(min(*r.shortest, *next.shortest)), new(max(*r.longest, *next.longest))
+	}
+	return true
+}
+
+// text returns how the runs ended.
+func (r *runSeries) text() string {
+	switch {
+	case r.kind == eventlog.NoStart:
+		return "not started: " + r.reason
+	case r.kind == eventlog.Skip:
+		return "skipped: " + r.reason
+	case r.longest == nil:
+		return r.reason
+	}
+	length := func(seconds float64) string { return words.RunLength(time.Duration(seconds * float64(time.Second))) }
+	shortest, longest := length(*r.shortest), length(*r.longest)
+	if shortest != longest {
+		longest = shortest + " to " + longest
+	}
+	return r.reason + " after " + longest
 }
 
 // newestRun returns the id of the newest run among runs, which may contain skipped ones.

@@ -32,6 +32,8 @@ func TestExplain(t *testing.T) {
 			[]eventlog.Event{
 				exit("a", 26*time.Hour, "killed by SIGKILL", 7325),
 				{At: ago(6 * time.Second), Kind: eventlog.NoStart, Instance: "web", Run: "b", Reason: "open executable /mnt/web: no such file or directory"},
+				exit("x", 6*time.Second, "exit status 1", 0.5),
+				exit("y", 6*time.Second, "exit status 1", 0.25),
 				exit("z", 5*time.Second, "exit status 1", 1),
 				exit("c", 4*time.Second, "exit status 3", 0.0123),
 				{At: ago(4 * time.Second), Kind: eventlog.Output, Instance: "web", Run: "c", Output: []string{"connect: refused", "giving up"}},
@@ -45,7 +47,7 @@ It was restarted automatically 4 times since the operator last started it, or si
 The last runs:
   2026-11-20 06:12:07  killed by SIGKILL after 2h2m
   08:12:01  not started: open executable /mnt/web: no such file or directory
-  08:12:02  exit status 1 after 1s
+  08:12:01 to 08:12:02  3 times: exit status 1 after 250ms to 1s
   08:12:03  exit status 3 after 12.3ms
 The last lines of the run that failed:
   | connect: refused

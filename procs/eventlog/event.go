@@ -163,6 +163,9 @@ func WithReason(e Event, r Reason) Event {
 	return e
 }
 
+// TailLines is how many of the last lines of a failed run or command are recorded.
+const TailLines = 5
+
 // LastLines returns the last n lines of text as valid UTF-8, without empty lines at the end. cut
 // reports that text may begin within a line: that line counts only if it is the only one.
 func LastLines(text string, cut bool, n int) []string {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"syscall"
 	"time"
 
 	"superd/config"
@@ -19,11 +20,17 @@ type Exit struct {
 }
 
 // Success reports whether the exit means success where codes are the success exit codes.
-func (e Exit) Success(codes []int) bool { return e.hasCode(codes) }
-
-// hasCode reports whether the process has exited with one of the codes.
-func (e Exit) hasCode(codes []int) bool {
+func (e Exit) Success(codes []int) bool {
 	return e.Known && e.Signal == 0 && slices.Contains(codes, e.Code)
+}
+
+// isOne reports whether the process has ended in one of these ways.
+func (e Exit) isOne(of []config.ExitStatus) bool {
+	status := config.ExitStatus(e.Code)
+	if e.Signal != 0 {
+		status = config.KilledBy(syscall.Signal(e.Signal))
+	}
+	return e.Known && slices.Contains(of, status)
 }
 
 // String returns the text for people: "exit status 3", "exit status unknown".
@@ -170,7 +177,7 @@ func (m *Machine) restartDecision(end RunEnd) Event {
 	switch {
 	case success && m.program.Restart != config.RestartAlways:
 		return RunEndedDone
-	case success && end.Exit.hasCode(m.program.NoRestartExitCodes):
+	case success && end.Exit.isOne(m.program.NoRestartExitCodes):
 		m.stateReason = m.exitReason.And(inNoRestartCodes)
 		return RunEndedDone
 	case success:
@@ -189,7 +196,7 @@ func (m *Machine) afterFailure(now time.Duration, exit Exit) Event {
 	case m.program.Restart == config.RestartNever:
 		m.stateReason = m.exitReason.And(`; restart = "never"`)
 		return RunEndedFinal
-	case exit.hasCode(m.program.NoRestartExitCodes):
+	case exit.isOne(m.program.NoRestartExitCodes):
 		m.stateReason = m.exitReason.And(inNoRestartCodes)
 		return RunEndedFinal
 	case m.overLimit(now):

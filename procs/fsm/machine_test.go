@@ -117,33 +117,39 @@ func TestRestartDecision(t *testing.T) {
 	}
 }
 
-// TestNoRestartExitCodes: a code that prevents a restart, by restart policy, and before readiness.
+// TestNoRestartExitCodes: a code or a signal that prevents a restart, by restart policy, and before
+// readiness.
 func TestNoRestartExitCodes(t *testing.T) {
 	tests := []struct {
 		name    string
 		restart config.Restart
 		ready   bool
-		code    int
+		exit    Exit
 		want    State
 	}{
-		{"a failure stays down", config.RestartAlways, true, 3, Failed},
-		{"a failure before readiness stays down", config.RestartAlways, false, 3, Failed},
-		{"success stays down", config.RestartAlways, true, 0, Exited},
-		{"on-failure, too", config.RestartOnFailure, true, 3, Failed},
-		{"another code restarts", config.RestartAlways, true, 4, Backoff},
+		{"a failure stays down", config.RestartAlways, true, exitThree, Failed},
+		{"a failure before readiness stays down", config.RestartAlways, false, exitThree, Failed},
+		{"success stays down", config.RestartAlways, true, exitZero, Exited},
+		{"on-failure, too", config.RestartOnFailure, true, exitThree, Failed},
+		{"another code restarts", config.RestartAlways, true, Exit{Known: true, Code: 4}, Backoff},
+		{"a signal stays down", config.RestartAlways, true, Exit{Known: true, Signal: 15}, Failed},
+		{"another signal restarts", config.RestartAlways, true, Exit{Known: true, Signal: 3}, Backoff},
+		{"its number as a code restarts", config.RestartAlways, true, Exit{Known: true, Code: 15}, Backoff},
+		{"an unknown exit restarts", config.RestartAlways, true, Exit{}, Backoff},
 	}
+	codes := []config.ExitStatus{config.KilledBy(15), 0, 3}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			m := testMachine(func(p *config.Program) { p.Restart, p.NoRestartExitCodes = tt.restart, []int{0, 3} })
+			m := testMachine(func(p *config.Program) { p.Restart, p.NoRestartExitCodes = tt.restart, codes })
 			m.WantUp(By(ActorConfiguration), false, free)
 			m.Spawned(tt.ready, free)
-			m.Exited(RunEnd{Exit: Exit{Known: true, Code: tt.code}}, free, testRand())
+			m.Exited(RunEnd{Exit: tt.exit}, free, testRand())
 			if m.state != tt.want {
-				t.Errorf("exit status %d with restart = %v: %v, want %v", tt.code, tt.restart, m.state, tt.want)
+				t.Errorf("%v with restart = %v: %v, want %v", tt.exit, tt.restart, m.state, tt.want)
 			}
 		})
 	}
-	m := testMachine(func(p *config.Program) { p.NoRestartExitCodes = []int{3} })
+	m := testMachine(func(p *config.Program) { p.NoRestartExitCodes = []config.ExitStatus{3} })
 	m.WantUp(By(ActorConfiguration), false, free)
 	m.Spawned(true, free)
 	m.FailRun(HealthFailed, Reason{ReasonUnhealthy, "unhealthy"})

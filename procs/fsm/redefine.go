@@ -135,18 +135,18 @@ func (m *Machine) reevaluate(ch Change, c Conditions, rng *rand.Rand) (t Transit
 	return Transition{}, false
 }
 
-// restartPrevented reports whether the exit code of the last run prevents a restart now. Where the
-// codes are the same as before, it did so before: an exit that followed from superd's signal did
-// not.
+// restartPrevented reports whether the end of the last run prevents a restart now. Where
+// no_restart_exit_codes is the same as before, it did so before: an exit that followed from
+// superd's signal did not.
 func (m *Machine) restartPrevented(ch Change) bool {
 	same := slices.Equal(ch.Before.NoRestartExitCodes, m.program.NoRestartExitCodes)
 	final := m.outcome == RunEndedFinal || m.outcome == RunEndedDone
 	return m.exitPrevented(ch.Exit, m.program) && (!same || final)
 }
 
-// exitPrevented reports whether the codes of p have the exit code of the last run.
+// exitPrevented reports whether p is not restarted after the end of the last run.
 func (m *Machine) exitPrevented(exit Exit, p *config.Program) bool {
-	return !m.notStarted && exit.hasCode(p.NoRestartExitCodes)
+	return !m.notStarted && exit.isOne(p.NoRestartExitCodes)
 }
 
 // decideAgain makes the restart decision again during the teardown. success reports whether the

@@ -20,7 +20,7 @@ func TestReevaluate(t *testing.T) {
 		m.Exited(RunEnd{Exit: exitThree, Stable: time.Millisecond, Leftovers: true}, free, testRand())
 	}
 	success := func(m *Machine) { up(m); m.Exited(RunEnd{Exit: exitZero}, free, testRand()) }
-	codes := func(p *config.Program) { p.NoRestartExitCodes = []int{3} }
+	codes := func(p *config.Program) { p.NoRestartExitCodes = []config.ExitStatus{3} }
 	policy := func(r config.Restart) func(p *config.Program) { return func(p *config.Program) { p.Restart = r } }
 	limit := func(retry time.Duration) func(p *config.Program) {
 		return func(p *config.Program) {

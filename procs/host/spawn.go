@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/config/environ"
 	"superd/pidfd"
 )
 
@@ -15,10 +16,10 @@ type SpawnSpec struct {
 	Name        string // instance
 	Tree        Tree   // where it is started
 	Program     *config.Program
-	Environment config.Variables // environment that programs inherit
-	Own         config.Variables // the run's own variables: SUPERD_NAME and so on
-	User        string           // that it runs as; empty: that of the program
-	Outputs     []Outlet         // standard output, and standard error if separate
+	Environment environ.Variables // environment that programs inherit
+	Own         environ.Variables // the run's own variables: SUPERD_NAME and so on
+	User        string            // that it runs as; empty: that of the program
+	Outputs     []Outlet          // standard output, and standard error if separate
 
 	DirectoryRoots config.DirectoryRoots // below which the program's directories are made
 	BeginsRun      bool                  // no process of the run was started before

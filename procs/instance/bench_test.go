@@ -17,6 +17,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/host/hosttest"
+	"superd/procs/instance/paths"
 	"superd/procs/probe"
 	"superd/procs/schedule"
 	"superd/procs/snapshot"
@@ -37,6 +38,7 @@ type bench struct {
 	phase      Phase
 	starts     uint64
 	records    map[string]any // by key
+	events     []eventlog.Event
 	stored     map[string]bool
 	names      int    // of stored descriptors
 	whileDown  func() // called between two superds; may be nil
@@ -72,7 +74,7 @@ func (b *bench) boot() {
 	b.env = &Env{
 		Loop: b.v.Loop, Scope: b.v.Root().Child(), Host: b.kernel, Log: log,
 		Store: logs.NewStore(b.v.Loop, log), Random: random, RNG: rand.New(random),
-		Prober: probe.New(b.v.Loop, 10, 1), Paths: Paths{FIFODir: "fifo", NotifyDir: "notify"},
+		Prober: probe.New(b.v.Loop, 10, 1), Paths: paths.Paths{FIFODir: "fifo", NotifyDir: "notify"},
 		Graph: deps.New[*Instance](graphOwner{}),
 		Owner: b, Config: b, Records: b, FDs: b, Reaper: b.reaper,
 	}
@@ -194,7 +196,7 @@ func (b *bench) NoneReason(string) string            { return "" }
 func (b *bench) Sources(*config.Program) []*Instance { return nil }
 
 func (b *bench) HasEvents() bool            { return true }
-func (b *bench) Record(eventlog.Event)      {}
+func (b *bench) Record(e eventlog.Event)    { b.events = append(b.events, e) }
 func (b *bench) RecordLater(eventlog.Event) {}
 func (b *bench) NextStart() uint64          { b.starts++; return b.starts }
 func (b *bench) Put(key string, value any) error {

@@ -11,6 +11,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/host/hosttest"
+	"superd/procs/instance/beside"
 	"superd/procs/notify"
 )
 
@@ -57,23 +58,24 @@ func TestPostStart(t *testing.T) {
 	}
 }
 
-// TestPostStartUser: post_start hooks run as hooks_user, and other commands as the program.
-func TestPostStartUser(t *testing.T) {
+// TestUserOfCommands: all commands beside the main process run as hooks_user.
+func TestUserOfCommands(t *testing.T) {
 	program := testProgram()
 	program.PostStart, program.ReloadCommand = [][]string{besideCommand}, besideCommand
+	program.CheckCommand, program.StopCommand = besideCommand, besideStops
 	program.HooksUser = "root"
 	b := newBench(t, hosttest.FaultMix{}, program)
 	var users []string
 	b.kernel.OnSpawn = func(spec *host.SpawnSpec) { users = append(users, spec.User) }
 	b.start()
 	b.v.RunFor(time.Second)
-	b.in.Reload(func(ReloadOutcome) {})
+	b.in.Reload(func(beside.Outcome) {})
 	b.v.RunFor(time.Second)
-	if want := []string{"", "root", ""}; !slices.Equal(users, want) {
-		t.Errorf("users %q of program, hook and reload; want %q", users, want)
-	}
 	b.stop()
 	b.v.RunFor(time.Minute)
+	if want := []string{"", "root", "root", "root", "root"}; !slices.Equal(users, want) {
+		t.Errorf("users %q of program, post_start, check, reload and stop; want %q", users, want)
+	}
 	b.close()
 }
 
@@ -138,7 +140,7 @@ func TestPostStartInShortage(t *testing.T) {
 	b.start()
 	b.v.RunFor(time.Minute)
 	b.want("spawning starting", "")
-	if text, want := b.in.run.beside.stage(), "tried again"; !strings.HasSuffix(text, want) {
+	if text, want := b.in.run.beside.Stage(), "tried again"; !strings.HasSuffix(text, want) {
 		t.Errorf("stage %q, want %q", text, want)
 	}
 	b.kernel.Mix, b.kernel.OnSpawn = hosttest.FaultMix{}, nil
@@ -157,8 +159,8 @@ func TestCheckNotRun(t *testing.T) {
 	b.start()
 	b.v.RunFor(time.Second)
 	b.kernel.Mix = hosttest.FaultMix{SpawnFails: 1, Shortage: 1}
-	var got ReloadOutcome
-	CheckConfiguration(b.in, func(o ReloadOutcome) { got = o })
+	var got beside.Outcome
+	CheckConfiguration(b.in, func(o beside.Outcome) { got = o })
 	b.v.RunFor(time.Second)
 	want := "check_command /beside: could not be run: execute: resource temporarily unavailable"
 	if got.OK || got.Message != want {
@@ -181,10 +183,10 @@ func TestCommandAfterUnkillableCheck(t *testing.T) {
 	b := newBench(t, hosttest.FaultMix{CheckHangs: 1, Unkillable: 1}, program)
 	b.start()
 	b.v.RunFor(5 * time.Second)
-	var got []ReloadOutcome
-	b.in.Reload(func(o ReloadOutcome) { got = append(got, o) })
+	var got []beside.Outcome
+	b.in.Reload(func(o beside.Outcome) { got = append(got, o) })
 	b.v.RunFor(time.Second)
-	if b.in.run.beside.delays(b.v.Now()) {
+	if b.in.run.beside.Delay(b.v.Now()) {
 		t.Error("a command that waits delays checks")
 	}
 	b.v.RunFor(32 * time.Second)
@@ -272,7 +274,9 @@ func TestReload(t *testing.T) {
 	signal := func(p *config.Program) { p.ReloadSignal = 1 }
 	checked := func(p *config.Program) { p.ReloadSignal, p.CheckCommand = 1, besideCommand }
 	command := func(p *config.Program) { p.ReloadCommand = besideCommand }
-	confirmed := func(p *config.Program) { p.ReloadSignal, p.Ready = 1, &config.Ready{Notify: true} }
+	confirmed := func(p *config.Program) {
+		p.ReloadSignal, p.ReloadNotify, p.Ready = 1, true, &config.Ready{Notify: true}
+	}
 	after := func(d time.Duration, m notify.Message) func(*bench) {
 		return func(b *bench) { b.v.Root().After(d, func() { b.main().Notify(m) }) }
 	}
@@ -324,8 +328,8 @@ func TestReload(t *testing.T) {
 			b.start()
 			b.v.RunFor(time.Second)
 			b.kernel.Mix = tt.mix
-			var got []ReloadOutcome
-			b.in.Reload(func(o ReloadOutcome) { got = append(got, o) })
+			var got []beside.Outcome
+			b.in.Reload(func(o beside.Outcome) { got = append(got, o) })
 			if tt.act != nil {
 				b.v.RunFor(time.Millisecond)
 				tt.act(b)
@@ -359,7 +363,7 @@ func TestReloadsQueue(t *testing.T) {
 	started := b.kernel.Started()
 	answers := 0
 	for range 3 {
-		b.in.Reload(func(o ReloadOutcome) {
+		b.in.Reload(func(o beside.Outcome) {
 			if o.OK {
 				answers++
 			}
@@ -386,7 +390,7 @@ func TestHealthDuringReload(t *testing.T) {
 	b.start()
 	b.v.RunFor(time.Minute)
 	b.kernel.Mix.HookHangs = 1
-	b.in.Reload(func(ReloadOutcome) {})
+	b.in.Reload(func(beside.Outcome) {})
 	b.v.RunFor(time.Minute)
 	b.want("spawning running", "started by the operator")
 	b.stop()
@@ -403,7 +407,7 @@ func TestCheckEndsWithTheRun(t *testing.T) {
 	b.v.RunFor(time.Second)
 	b.kernel.Mix.HookHangs = 1
 	answers := 0
-	CheckConfiguration(b.in, func(o ReloadOutcome) { answers++ })
+	CheckConfiguration(b.in, func(o beside.Outcome) { answers++ })
 	b.v.RunFor(time.Second)
 	b.main().End(pidfd.Exit{Known: true})
 	b.v.RunFor(time.Minute)

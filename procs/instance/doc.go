@@ -12,8 +12,11 @@
 //   - the run lasts from the first pre_start hook to the end of the teardown.
 //
 // A run has the start of its main process, the main process, the hooks, the stop, the wait for
-// readiness, the monitor, the notifications and the teardown. Its scope owns their timers, watches
-// and processes, so the end of a run ends them all.
+// readiness, the monitor, the notifications, the commands beside the main process and the teardown.
+// Its scope owns their timers, watches and processes, so the end of a run ends them all.
+//
+// Parts that need little of the others are packages: [output.Output], [beside.Commands],
+// [health.Monitor], [teardown.Teardown]. They see their run as an interface, which port implements.
 //
 // # From an event to its effects
 //
@@ -33,13 +36,12 @@
 //	reason  blockers                            why the state is what it is
 //	spawn                                       the start of a main process
 //	notify  mainpid                             messages of the program
-//	monitor  readiness                          checks
-//	reload  beside                              what runs beside the main process
+//	monitor  readiness  commands  port          checks, and what runs beside the main process
 //	teardown  exit  hooks  directories          ends of processes
-//	stop
-//	command  execchecks  problems  events
+//	stop  loggerinput
+//	execchecks  problems
 //	spawnspec  startrecord  attempt             what a start needs
-//	loggerinput  output  paths  schedule  quarantine  graph
+//	output  schedule  quarantine  graph
 //	mainprocess  run  instance  env             the types, with a pointer to each part
 //	notifystate  exitstatus  loglimit
 //

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/config/environ"
 	"superd/logs"
 	"superd/loop"
 	"superd/pidfd"
@@ -14,6 +15,8 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/instance/output"
+	"superd/procs/instance/paths"
 	"superd/procs/probe"
 	"superd/procs/schedule"
 )
@@ -29,9 +32,8 @@ type Env struct {
 	Random      *rand.ChaCha8
 	RNG         *rand.Rand // draws from Random
 	Prober      *probe.Prober
-	Environment config.Variables // environment that programs inherit
-	Paths       Paths
-	NotifyKey   []byte                 // secret from which the names of notify sockets are derived
+	Environment environ.Variables // environment that programs inherit
+	Paths       paths.Paths
 	Rules       *fsm.Table             // nil: those of [fsm.Rules]
 	Graph       *deps.Graph[*Instance] // dependencies between the instances
 	Schedules   *schedule.Set
@@ -42,17 +44,8 @@ type Env struct {
 	FDs     FDs
 	Reaper  Reaper
 
+	outputs        *output.Env    // nil before the first instance
 	directoryUsers map[string]int // number of runs that use each directory that is removed
-}
-
-// Paths are the directories that a supervisor uses.
-type Paths struct {
-	RuntimeDir string
-	FIFODir    string // of the programs' FIFOs
-	NotifyDir  string // of the notify sockets
-	LogDir     string
-
-	Directories config.DirectoryRoots // below which directories of programs are made
 }
 
 // An Owner has the instances. It is told what happens to them.

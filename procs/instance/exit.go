@@ -14,6 +14,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/instance/paths"
 )
 
 // setFirst sets the first main process of the run. storedName is the name of its pidfd in the
@@ -91,9 +92,7 @@ func (m *mainProcess) reap(process host.Process) {
 		in.LastExit.Signal, in.LastExit.SignalNumber = signame.Name(exit.Signal), int(exit.Signal)
 	}
 	m.recordExit(pid, exit, ran)
-	if drained := in.Output.Collector.EndRun(); !drained || in.Output.drainingRun != "" {
-		in.Output.drain(r.invocationID)
-	}
+	in.Output.EndRun(r.invocationID)
 	note := fsm.Reason{}
 	if kills := in.Tree.OOMKills(); kills > int(m.oomKills) {
 		note = fsm.ReasonOutOfMemory.With("out of memory: the kernel killed one of its processes")
@@ -107,11 +106,11 @@ func (m *mainProcess) reap(process host.Process) {
 	if note.Kind == fsm.ReasonNone && in.exitNote.Kind != fsm.ReasonNone {
 		note, in.exitNote = in.exitNote, fsm.Reason{}
 	}
-	r.beside.mainEnded()
+	r.beside.MainEnded()
 	m.exitedEarly = exit.Success() && ran < earlyExitTime && !in.IsOneShot() && (before == fsm.Running || before == fsm.Starting)
 	in.Apply(in.Machine.Exited(fsm.RunEnd{
 		At: now, Exit: exitOf(exit), Ran: ran, Stable: stable, Note: note, Leftovers: r.hasLeftovers(),
-		Command: r.stop.commandState() != "",
+		Command: r.beside.StopState() != "",
 	}, in.Conditions(), in.Env.RNG))
 	// There is no teardown, which would find the leftover processes
 	if m.exitedEarly && r.program.KillMode == config.KillProcess {
@@ -154,25 +153,8 @@ func (m *mainProcess) recordExit(pid int, exit pidfd.Exit, ran time.Duration) {
 	switch m := &in.Machine; {
 	case m.State() == fsm.Starting, (m.State() == fsm.Running || m.State() == fsm.StopPending) && !success,
 		m.FailureReason().Kind != fsm.ReasonNone:
-		in.Output.recordTail()
+		recordTail(r)
 	}
-}
-
-// outputLines is how many of the last lines of a failed run are recorded.
-const outputLines = 5
-
-// recordTail records the last lines of the run once they are in its log.
-func (o *output) recordTail() {
-	in := o.in
-	if !in.Env.Records.HasEvents() {
-		return
-	}
-	e := eventlog.Event{At: in.Env.Loop.Wall(), Kind: eventlog.Output, Instance: in.Name, Program: in.Program.Name, Run: in.run.invocationID}
-	o.Collector.Tail(func(end []byte, cut bool) {
-		if e.Output = eventlog.LastLines(string(end), cut, outputLines); e.Output != nil {
-			in.Env.Records.RecordLater(e)
-		}
-	})
 }
 
 // logEnd logs the end of a run, or of its start, and what follows it.
@@ -232,19 +214,19 @@ func (m *mainProcess) drainNotify(process host.Process) bool {
 
 // end ends the run.
 func (r *run) end() {
-	r.beside.leave(fsm.Stopped)
-	r.stop.dropCommand()
+	r.beside.Leave(fsm.Stopped)
+	r.beside.DropStopCommand()
 	r.scope.Close()
 	r.in.run = nil
 	r.in.clearUnkillable()
 	r.removeSandbox()
-	r.in.Output.afterRun()
+	r.in.Output.AfterRun()
 }
 
 // removeSandbox removes what is left of the run's sandbox.
 func (r *run) removeSandbox() {
 	if box := r.program.Sandbox; box != nil && box.PrivateTmp {
-		r.in.Env.Host.RemoveTmp(privateTmpOf(r))
+		r.in.Env.Host.RemoveTmp(paths.PrivateTmp(r.in.Name, r.invocationID))
 	}
 	if len(r.in.sandbox) > 0 {
 		r.in.ownProblems().sandbox = nil

@@ -107,7 +107,7 @@ func (h *hookRun) next() {
 func (h *hookRun) result(record *startRecord, child host.Child, err error) {
 	h.pending = nil
 	h.in.clearUnkillable()
-	h.in.Output.attach(record, child)
+	attachOutput(h.in, record, child)
 	if isKilled(err) && h.stopped && h.failed == nil {
 		h.end(errHookStopped)
 		return

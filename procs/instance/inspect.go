@@ -1,13 +1,12 @@
 package instance
 
 import (
-	"iter"
-	"maps"
 	"time"
 
 	"superd/config"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/instance/teardown"
 	"superd/procs/probe"
 	"superd/procs/schedule"
 )
@@ -85,22 +84,14 @@ func (v RunView) ReloadedAt() time.Duration    { return v.r.reloadedAt }
 
 // CommandAt returns when a command beside the main process was last under way; 0: never.
 func (v RunView) CommandAt() time.Duration {
-	switch b := v.r.beside; {
-	case b == nil:
-		return 0
-	case b.commands > 0:
-		return v.r.in.Env.Loop.Now()
-	default:
-		return b.commandAt
-	}
+	underWay, _ := v.r.beside.LastAt()
+	return underWay
 }
 
 // CommandEndedAt returns when the last command beside the main process ended; 0: none has.
 func (v RunView) CommandEndedAt() time.Duration {
-	if v.r.beside == nil {
-		return 0
-	}
-	return v.r.beside.commandAt
+	_, ended := v.r.beside.LastAt()
+	return ended
 }
 
 func (v RunView) StopsItself() bool { return v.r.ownStopTimer != nil }
@@ -146,31 +137,20 @@ func (v HookView) Due() time.Duration     { return v.h.due }
 func (v HookView) Timeout() time.Duration { return v.h.timeout }
 func (v HookView) Process() host.Process  { return hostProcess(v.h.process) }
 
-// Teardown returns the teardown under way, or none. The run may be none, too.
-func (v RunView) Teardown() TeardownView {
+// Teardown returns the teardown under way; nil without one. The run may be none, too.
+func (v RunView) Teardown() *teardown.Teardown {
 	if v.r == nil {
-		return TeardownView{}
+		return nil
 	}
-	return TeardownView{v.r.teardown}
+	return v.r.teardown
 }
-
-// A TeardownView is a view of a teardown; the zero value is none.
-type TeardownView struct{ t *teardown }
-
-func (v TeardownView) Exists() bool { return v.t != nil }
-
-// Kills reports whether the teardown has begun to send SIGKILL.
-func (v TeardownView) Kills() bool { return v.t.killing != 0 }
-
-// Living returns the pids of the processes that the last scan found.
-func (v TeardownView) Living() iter.Seq[int] { return maps.Keys(v.t.living) }
 
 // Healthy returns what the checks say: -1 unhealthy, 1 healthy, 0 unknown.
 func (v RunView) Healthy() int {
-	if v.r.monitor == nil || v.r.monitor.healthy() == nil {
+	if v.r.monitor == nil || v.r.monitor.Healthy() == nil {
 		return 0
 	}
-	if *v.r.monitor.healthy() {
+	if *v.r.monitor.Healthy() {
 		return 1
 	}
 	return -1
@@ -184,7 +164,7 @@ func (v RunView) SetEnvSum(sum uint64) { v.r.spawn.envSum = sum }
 // FailCheck gives the run's monitor the result of a check that has just failed.
 func (v RunView) FailCheck(reason string) {
 	now := v.r.in.Env.Loop.Now()
-	v.r.monitor.onResult(probe.Result{Outcome: probe.Failed, Reason: reason, At: now})
+	v.r.monitor.OnResult(probe.Result{Outcome: probe.Failed, Reason: reason, At: now})
 }
 
 // RedefineMachine lets only the machine use another definition.
@@ -222,7 +202,7 @@ func (v View) MonitorDuringStop() {
 // EndMonitoring ends the monitoring of an instance that was recovered.
 func (v View) EndMonitoring() {
 	if r := v.In.run; v.In.Marks.TreeRecovered && r != nil && r.monitor != nil {
-		r.monitor.end()
+		r.endMonitoring()
 	}
 }
 

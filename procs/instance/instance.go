@@ -9,6 +9,7 @@ import (
 	"superd/procs/execprobe"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/instance/output"
 	"superd/procs/snapshot"
 )
 
@@ -20,7 +21,7 @@ type Instance struct {
 	Scope        loop.Scope // open until the instance is removed
 	Machine      fsm.Machine
 	Node         node // its place in the dependency graph
-	Output       output
+	Output       output.Output
 	Membership   membership
 	Tree         host.Tree
 	run          *run          // nil at rest and in backoff
@@ -69,7 +70,7 @@ func (m *membership) DropReplacement() {
 	m.Update(fsm.DropReplacement)
 }
 
-// problems holds diagnostics that are rarely set; it is allocated on first use.
+// problems holds diagnostics that most instances do not have; it is allocated on first use.
 type problems struct {
 	Quarantine  *quarantine // prevents its start; nil without one
 	hungWorkers int32       // cancelled workers of its starts that have not returned
@@ -79,6 +80,8 @@ type problems struct {
 	exitNote    fsm.Reason  // what else is known about the end of its run
 	sandbox     []string    // what of its sandbox could not be enforced at its start
 	mainPidLog  logLimit    // bounds the log lines about MAINPID=
+	// How the last reload of the program ended; nil before the first one, and never changed
+	LastReload *snapshot.ReloadEnd
 }
 
 // noProblems is shared by all instances without problems: most of them. It is never changed.
@@ -105,16 +108,15 @@ func New(env *Env, name string, program, runProgram *config.Program, treePath st
 		Tree:     env.Host.NewTree(name, treePath),
 		since:    env.Loop.Now(),
 	}
-	in.Output.in = in
 	in.Scope.Open(env.Scope)
-	in.Output.open(runProgram)
+	in.Output.Open(outputInstance{in}, runProgram)
 	joinGraph(in)
 	return in
 }
 
 // Close ends the instance, which is at rest and about to be removed.
 func (in *Instance) Close() {
-	in.Output.release()
+	in.Output.Release()
 	in.Tree.Remove()
 	if in.checks != nil {
 		in.checks.Remove()
@@ -170,7 +172,7 @@ func (in *Instance) Snapshot() *snapshot.Instance {
 		Config: in.Env.Config.Number(), Removed: in.Membership.Leaves(),
 		Quarantined: in.Quarantine != nil, Since: in.since,
 		LastCompletedStart: in.completedStart, Tree: in.Tree.Path(),
-		Exit: in.LastExit.snapshot(),
+		Exit: in.LastExit.snapshot(), LastReload: in.LastReload,
 	}
 	if in.Membership.Leaves() {
 		v.Definition = snapshot.WithoutMistakes(in.Program)
@@ -189,7 +191,7 @@ func (in *Instance) Snapshot() *snapshot.Instance {
 	}
 	v.SetMachine(in.Machine.Snapshot())
 	in.Schedule.snapshot(v)
-	in.Output.snapshot(v)
+	in.Output.Snapshot(v)
 	return v
 }
 
@@ -199,6 +201,9 @@ func (in *Instance) Restore(v *snapshot.Instance) {
 	in.Machine.Restore(v.Machine(), v.Run != nil)
 	in.since, in.completedStart = v.Since, v.LastCompletedStart
 	in.LastExit = restoreExit(v.Exit)
+	if v.LastReload != nil {
+		in.ownProblems().LastReload = v.LastReload
+	}
 	if desired := v.ReplacementTarget; desired != nil {
 		in.Membership.Target = new(desired.Restore())
 	}

@@ -10,6 +10,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/host/hosttest"
+	"superd/procs/instance/teardown"
 	"superd/procs/notify"
 	"superd/procs/snapshot"
 )
@@ -258,7 +259,7 @@ func TestStop(t *testing.T) {
 		}, program: spare, states: "spawning running stopping killing stopped"},
 		{name: "no signal at all", mix: deaf, act: stop, program: spare, end: endAll,
 			states: "spawning running stopping",
-			reason: "stop requested by the operator: still alive after stop_timeout; " + sparedText},
+			reason: "stop requested by the operator: still alive after stop_timeout; " + teardown.SparedText},
 		{name: "none to what it leaves", mix: deaf, act: forkAndExit, program: spare, end: endAll,
 			states: "spawning running teardown"},
 		{name: "until a reload allows it", mix: deaf, program: spare, act: func(b *bench) {

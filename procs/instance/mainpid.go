@@ -64,7 +64,7 @@ func (m *mainProcess) signalNewMain() {
 	stop := &m.run.stop
 	switch in := m.run.in; in.Machine.State() {
 	case fsm.Stopping:
-		if stop.commandState() == "" {
+		if m.run.beside.StopState() == "" {
 			stop.signal()
 		}
 	case fsm.Killing:

@@ -20,7 +20,7 @@ func (r *run) addNotify(spec *host.SpawnSpec, record *startRecord) {
 	if p.Ready != nil {
 		spec.ReadyFD = p.Ready.FD
 	}
-	if spec.NotifySocket = in.Env.notifySocketOf(in.Name, p); spec.NotifySocket != "" {
+	if spec.NotifySocket = in.Env.Paths.NotifySocket(in.Name, p); spec.NotifySocket != "" {
 		spec.Own.Set("NOTIFY_SOCKET", spec.NotifySocket)
 	}
 	if p.Watchdog > 0 {
@@ -96,10 +96,10 @@ func (r *run) onNotify(m notify.Message) (mustSave bool) {
 	}
 	if m.WatchdogPeriod != 0 && r.watchdogPeriod != m.WatchdogPeriod {
 		r.ownNotifyState().watchdogPeriod, mustSave = m.WatchdogPeriod, true
-		r.watchdogPing()
+		r.monitor.WatchdogPing()
 	}
 	if m.Reloading && (in.Machine.State() == fsm.Running || in.Machine.State() == fsm.StopPending) {
-		r.beside.current().onReloading(m)
+		r.beside.OnReloading(m)
 		r.beginProgramReload(now + r.program.StartTimeout)
 		mustSave = true
 	}
@@ -112,7 +112,7 @@ func (r *run) onNotify(m notify.Message) (mustSave bool) {
 		mustSave = true
 	}
 	if m.Watchdog {
-		r.watchdogPing()
+		r.monitor.WatchdogPing()
 	}
 	if mustSave {
 		in.Save()
@@ -125,8 +125,8 @@ func (r *run) onNotify(m notify.Message) (mustSave bool) {
 		r.reloadTimer.Stop()
 		r.endProgramReload(true)
 		return true
-	case m.WatchdogTrigger && r.monitor != nil && r.watchdogInterval() > 0:
-		r.monitor.watchdogFired("watchdog: WATCHDOG=trigger")
+	case m.WatchdogTrigger && r.monitor != nil && watchdogInterval(r) > 0:
+		r.monitor.WatchdogFired("watchdog: WATCHDOG=trigger")
 		return true
 	}
 	return mustSave
@@ -158,13 +158,6 @@ func (r *run) restoreAnnouncements(v *snapshot.Run) {
 	}
 }
 
-// watchdogPing handles a watchdog message.
-func (r *run) watchdogPing() {
-	if r.monitor != nil {
-		r.monitor.watchdogPing()
-	}
-}
-
 // beginProgramReload records that the program reloads its configuration. Health checks do not count
 // until READY=1 or the end of the start time-out.
 func (r *run) beginProgramReload(until time.Duration) {
@@ -188,7 +181,7 @@ func (r *run) endProgramReload(inTime bool) {
 	in := r.in
 	state := r.ownNotifyState()
 	state.reloadTimer, state.reloadedAt = nil, in.Env.Loop.Now()
-	r.beside.current().onReloaded(inTime)
+	r.beside.OnReloaded(inTime)
 	in.Save()
 	in.Env.Owner.Changed()
 }
@@ -205,7 +198,7 @@ func (r *run) beginOwnStop(until time.Duration) {
 			in.Apply(in.Machine.FailRun(fsm.HealthFailed, reason))
 		}
 	})
-	r.watchdogPing()
+	r.monitor.WatchdogPing()
 	in.Env.Owner.Changed()
 }
 
@@ -224,7 +217,7 @@ func (r *run) extend(until time.Duration) {
 			r.readiness.extend(until)
 		}
 	case fsm.Running, fsm.StopPending:
-		extendTimer(r.beside.current().confirmation())
+		extendTimer(r.beside.Confirmation())
 		extendTimer(r.reloadTimer)
 		extendTimer(r.ownStopTimer)
 	case fsm.Stopping:

@@ -164,7 +164,7 @@ func (w *readiness) end() {
 func (w *readiness) becameReady() {
 	if len(w.run.program.PostStart) > 0 {
 		w.end()
-		w.run.ownBeside().beginPostStart(0)
+		w.run.ownBeside().PostStart(0)
 		return
 	}
 	w.run.becameReady()

@@ -40,7 +40,7 @@ func (r *run) stage() string {
 	case in.Machine.State() == fsm.StopPending:
 		return "waits until " + in.Node.remainingDependents() + " down"
 	case r.teardown != nil:
-		return r.teardown.stage()
+		return r.teardown.Stage()
 	case r.hook != nil:
 		return r.hook.stage()
 	case r.spawn.delayedBegin != nil:
@@ -49,23 +49,19 @@ func (r *run) stage() string {
 		return r.spawn.pending.Stage()
 	case r.stop.stage() != "":
 		return r.stop.stage()
-	case r.beside.stage() != "":
-		return r.beside.stage()
+	case r.beside.Stage() != "":
+		return r.beside.Stage()
 	case r.readiness != nil:
 		return "not ready yet: " + r.readiness.stage()
 	case r.ownStopTimer != nil && in.Machine.State() == fsm.Running:
 		return "it is about to exit (STOPPING=1)"
 	case r.reloadTimer != nil && in.Machine.State() == fsm.Running:
 		return "it reloads its configuration (RELOADING=1)"
-	case r.monitor != nil && r.monitor.healthy() != nil && !*r.monitor.healthy():
-		return r.monitor.unhealthyReason()
+	case r.monitor != nil && r.monitor.Healthy() != nil && !*r.monitor.Healthy():
+		return r.monitor.UnhealthyReason()
 	}
 	return ""
 }
-
-// sparedText says why processes that have outlived the stop time-out are not killed, and what to
-// do.
-const sparedText = "final_kill = false: not killed; `superd ctl signal KILL` ends the main process"
 
 // waitReason returns the reason of the state waiting, without the time of the next run.
 func waitReason(in *Instance) fsm.Reason {

@@ -32,7 +32,7 @@ func (a *Recovered) ClaimNotifyFDs() {
 		return // there is no main process
 	}
 	p := a.Saved.RunDefinition(in.Program)
-	if recovered.NotifySocket = in.Env.notifySocketOf(in.Name, p); recovered.NotifySocket != "" {
+	if recovered.NotifySocket = in.Env.Paths.NotifySocket(in.Name, p); recovered.NotifySocket != "" {
 		recovered.NotifyFD = in.Env.FDs.Claim(r.Notify)
 	}
 	if p.Ready != nil && p.Ready.FD != 0 && (in.Machine.State() == fsm.Starting || in.Machine.State() == fsm.Spawning) {
@@ -74,17 +74,10 @@ func (a *Recovered) RestoreOutput() {
 		if o.Gap {
 			name, a.FDRenamed = in.Env.FDs.StoreFD(o.ReadFD, true), true
 		}
-		if o.Stream == LoggerInput {
-			in.Output.setInput(o.ReadFD, name)
-			continue
-		}
-		in.Output.fifoNames[o.Stream] = host.FDNameOf(name)
-		if err := in.Output.Collector.Attach(o.Stream, o.ReadFD); err != nil {
-			log.Error("output not captured", "instance", in.Name, "error", err)
-		}
+		in.Output.Reattach(o.Stream, o.ReadFD, name)
 	}
 	if !a.OutputGap && a.Saved.Drain != "" {
-		in.Output.drain(a.Saved.Drain)
+		in.Output.Drain(a.Saved.Drain)
 	}
 }
 
@@ -213,14 +206,14 @@ func (a *Recovered) resumeStop(r *run) {
 	case fsm.Stopping:
 		r.stop.arm(r.stop.deadline - in.Env.Loop.Now())
 		switch {
-		case r.stop.commandState() != snapshot.StopCommandRuns:
+		case r.beside.StopState() != snapshot.StopCommandRuns:
 		case len(r.program.StopCommand) > 0:
 			r.stop.runCommand() // again: it was ended
 		default: // the definition has it no longer
 			r.stop.commandOver()
 		}
 		if in.IsLogger() && r.isLast() {
-			in.Output.endInput()
+			endInput(in)
 		}
 	case fsm.Killing:
 		if a.Recovered.Found != nil {
@@ -237,7 +230,7 @@ func (a *Recovered) resumeReadiness(r *run) {
 	switch a.In.Machine.State() {
 	case fsm.Starting:
 		if v.Beside != nil && v.Beside.PostStart > 0 {
-			r.beside.beginPostStart(v.Beside.PostStart - 1)
+			r.beside.PostStart(v.Beside.PostStart - 1)
 			return
 		}
 		r.awaitReady(a.Saved.Run.StartDeadline)
@@ -246,7 +239,7 @@ func (a *Recovered) resumeReadiness(r *run) {
 		r.startMonitoring()
 	}
 	if v.Beside != nil && v.Beside.Reload != nil {
-		r.beside.resumeReload(v.Beside.Reload)
+		r.beside.ResumeReload(v.Beside.Reload)
 	}
 }
 

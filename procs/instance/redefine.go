@@ -27,7 +27,7 @@ func (in *Instance) Redefined(before *config.Program, restarts, rolls bool) {
 	if in.run != nil && !restarts {
 		in.run.change(in.Program)
 	}
-	in.Output.setOptions()
+	in.Output.SetOptions()
 	if in.Quarantined() {
 		return
 	}
@@ -41,27 +41,22 @@ func (in *Instance) Redefined(before *config.Program, restarts, rolls bool) {
 // by the difference of the time-outs.
 func (r *run) change(program *config.Program) {
 	in := r.in
-	shift := func(t *loop.Timer, by time.Duration) {
-		if t.Active() && by != 0 {
-			t.Reset(t.Due() + by - in.Env.Loop.Now())
-		}
-	}
+	now := in.Env.Loop.Now()
 	start := program.StartTimeout - r.program.StartTimeout
-	stop := stopTimeout(program, r.drains) - stopTimeout(r.program, r.drains)
+	stop := stopTimeout(program, r.main.drains) - stopTimeout(r.program, r.main.drains)
 	if h := r.hook; h != nil { // hooks are identified by their index, so the lists must not change
 		h.timeout += start
 		if h.timer.Active() {
 			h.due += start
-			shift(h.timer, start)
+			shift(h.timer, start, now)
 		}
 		own := program.Clone()
 		own.PreStart, own.PostStop = r.program.PreStart, r.program.PostStop
 		program = own
 	}
 	frozen := r.hook != nil
-	if b := r.beside; b != nil && b.hook > 0 {
+	if r.beside.InPostStart() {
 		frozen = true
-		b.postStart.shift(start)
 		own := program.Clone()
 		own.PostStart = r.program.PostStart
 		program = own
@@ -73,38 +68,36 @@ func (r *run) change(program *config.Program) {
 		r.config = in.Env.Config.Number()
 	}
 	if !r.spawn.awaitsKill {
-		shift(r.spawn.timer, start)
+		shift(r.spawn.timer, start, now)
 	}
 	if w := r.readiness; w != nil {
 		w.deadline += start
-		shift(w.due, start)
+		shift(w.due, start, now)
 	}
-	shift(r.beside.current().confirmation(), start)
-	shift(r.reloadTimer, start)
-	shift(r.ownStopTimer, stop)
+	r.beside.Shift(start, stop)
+	shift(r.reloadTimer, start, now)
+	shift(r.ownStopTimer, stop, now)
 	switch {
 	case ready && r.readiness != nil:
 		r.awaitReady(r.readiness.deadline)
 	case health && in.Machine.State() == fsm.Running:
 		r.startMonitoring()
 	}
-	if b := r.beside; b != nil {
-		b.stopCommand.shift(stop)
-	}
 	if r.stop.timer.Active() {
 		r.stop.deadline += stop
-		shift(r.stop.timer, stop)
+		shift(r.stop.timer, stop, now)
 	}
 	if r.stop.timer != nil && !r.stop.timer.Active() && in.Machine.State() == fsm.Stopping && !r.stop.spared() {
 		r.stop.arm(0) // it was spared
 	}
-	if t := r.teardown; t != nil {
-		switch {
-		case t.due.Active():
-			r.stop.teardownDeadline += stop
-			shift(t.due, stop)
-		case t.overdue && !r.stop.spared():
-			r.scope.Post(t.kill)
-		}
+	if t := r.teardown; t != nil && t.Redefine(stop) {
+		r.stop.teardownDeadline += stop
+	}
+}
+
+// shift moves a timer that is active. t may be nil.
+func shift(t *loop.Timer, by, now time.Duration) {
+	if t.Active() && by != 0 {
+		t.Reset(t.Due() + by - now)
 	}
 }

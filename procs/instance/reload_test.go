@@ -12,6 +12,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/host/hosttest"
+	"superd/procs/instance/beside"
 	"superd/procs/notify"
 )
 
@@ -26,14 +27,14 @@ func runningBench(t *testing.T, change func(*config.Program)) *bench {
 }
 
 // reload requests a reload and returns where its outcomes appear.
-func (b *bench) reload() *[]ReloadOutcome {
-	got := new([]ReloadOutcome)
-	b.in.Reload(func(o ReloadOutcome) { *got = append(*got, o) })
+func (b *bench) reload() *[]beside.Outcome {
+	got := new([]beside.Outcome)
+	b.in.Reload(func(o beside.Outcome) { *got = append(*got, o) })
 	return got
 }
 
 // wantOutcome checks that there is one outcome, whose text begins with the given one.
-func (b *bench) wantOutcome(got *[]ReloadOutcome, ok bool, says string) {
+func (b *bench) wantOutcome(got *[]beside.Outcome, ok bool, says string) {
 	b.t.Helper()
 	if len(*got) != 1 || (*got)[0].OK != ok || !strings.HasPrefix((*got)[0].Message, says) {
 		b.t.Errorf("outcomes %v, want one: %v %q", *got, ok, says)
@@ -51,7 +52,9 @@ func (b *bench) finish() {
 }
 
 // confirmsReloads is a program that confirms its reloads.
-func confirmsReloads(p *config.Program) { p.ReloadSignal, p.Ready = 1, &config.Ready{Notify: true} }
+func confirmsReloads(p *config.Program) {
+	p.ReloadSignal, p.ReloadNotify, p.Ready = 1, true, &config.Ready{Notify: true}
+}
 
 // A deafProcess can't be signalled.
 type deafProcess struct{ host.Process }
@@ -64,8 +67,8 @@ func TestReloadSignalFails(t *testing.T) {
 	process := b.in.run.main.process
 	b.in.run.main.process = deafProcess{process}
 	got := b.reload()
-	b.in.run.main.process = process
 	b.v.RunFor(time.Second)
+	b.in.run.main.process = process
 	b.wantOutcome(got, false, "not reloaded: SIGHUP not sent to process 2: operation not permitted")
 	b.finish()
 }
@@ -77,9 +80,9 @@ func TestReloadIsAnsweredAtRemoval(t *testing.T) {
 	b.kernel.Mix.HookHangs = 1
 	first, second := b.reload(), b.reload()
 	checks := 0
-	CheckConfiguration(b.in, func(ReloadOutcome) { checks++ })
+	CheckConfiguration(b.in, func(beside.Outcome) { checks++ })
 	b.v.RunFor(time.Second)
-	b.in.run.beside.leave(fsm.Stopped)
+	b.in.run.beside.Leave(fsm.Stopped)
 	b.in.Scope.Close()
 	b.v.RunFor(time.Second)
 	b.wantOutcome(first, false, "not reloaded: ")
@@ -93,10 +96,16 @@ func TestReloadIsAnsweredAtRemoval(t *testing.T) {
 // removed when that ends.
 func TestNextReloadAtRemoval(t *testing.T) {
 	b := runningBench(t, confirmsReloads)
-	first, second := b.reload(), b.reload()
-	b.in.run.beside.reload.end(ReloadOutcome{OK: true, Message: "reloaded"})
-	b.in.Scope.Close()
-	b.in.run = nil
+	first := new([]beside.Outcome)
+	b.in.Reload(func(o beside.Outcome) {
+		*first = append(*first, o)
+		b.in.Scope.Close()
+		b.in.run = nil
+	})
+	second := b.reload()
+	send(notify.Message{Reloading: true})(b)
+	b.v.RunFor(time.Second)
+	send(notify.Message{Ready: true})(b)
 	b.v.RunFor(time.Second)
 	b.wantOutcome(first, true, "reloaded")
 	b.wantOutcome(second, false, "not reloaded: ")
@@ -107,7 +116,7 @@ func TestStopEndsCheck(t *testing.T) {
 	b := runningBench(t, func(p *config.Program) { p.CheckCommand, p.StopCommand = besideCommand, besideStops })
 	b.kernel.Mix.HookHangs = 1
 	answers := 0
-	CheckConfiguration(b.in, func(ReloadOutcome) { answers++ })
+	CheckConfiguration(b.in, func(beside.Outcome) { answers++ })
 	b.v.RunFor(time.Second)
 	b.kernel.Mix.HookHangs = 0
 	b.stop()
@@ -173,6 +182,7 @@ func TestReloadTimes(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			b := runningBench(t, confirmsReloads)
 			got := b.reload()
+			b.v.RunFor(time.Millisecond)
 			tt.act(b)
 			b.v.RunFor(3 * time.Minute)
 			b.wantOutcome(got, tt.ok, tt.says)
@@ -214,14 +224,62 @@ func TestReloadOutlivesSuperd(t *testing.T) {
 				b.in.Save()
 			}
 			b.succeed()
-			if l := b.in.run.beside.current(); l == nil || !l.confirmed {
-				t.Fatalf("reload %v after the crash; want one that is confirmed", l)
+			if got := b.in.run.beside.Stage(); got != "reload: waits for READY=1" {
+				t.Fatalf("stage %q after the crash; want a reload that is confirmed", got)
 			}
 			b.v.RunFor(time.Minute)
-			if b.in.run.beside.current() != nil {
+			if b.in.run.beside.Stage() != "" {
 				t.Error("the reload does not end")
 			}
 			b.finish()
 		})
 	}
+}
+
+// TestReloadSignalAcrossCrash: a reload by signal whose outcome was not recorded is known to the
+// successor, which can't know whether the signal was sent, and carries out a later request.
+func TestReloadSignalAcrossCrash(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		b := runningBench(t, func(p *config.Program) { p.ReloadSignal = 1 })
+		b.reload()
+		if again {
+			b.reload()
+		}
+		b.succeed() // the signal is not sent yet
+		says := "superd was restarted when it sent reload_signal"
+		if last := b.in.LastReload; last == nil || last.OK || !strings.HasPrefix(last.Outcome, says) {
+			t.Errorf("last reload %+v, want %q", last, says)
+		}
+		b.v.RunFor(time.Second)
+		if b.in.LastReload.OK != again || b.in.Snapshot().Run.Beside != nil {
+			t.Errorf("the other reload (%v) has ended by %+v", again, b.in.LastReload)
+		}
+		b.succeed()
+		if b.in.LastReload == nil || b.in.LastReload.OK != again {
+			t.Errorf("a successor has %+v as the last reload", b.in.LastReload)
+		}
+		b.finish()
+	}
+}
+
+// TestReloadRedefined: the commands of a reload, and a check before a restart, get the time that a
+// new start_timeout gives.
+func TestReloadRedefined(t *testing.T) {
+	b := runningBench(t, func(p *config.Program) { p.ReloadCommand, p.CheckCommand = besideCommand, besideCommand })
+	b.kernel.Mix.HookHangs = 1
+	reload, check := b.reload(), new([]beside.Outcome)
+	b.v.RunFor(20 * time.Second)
+	b.redefine(func(p *config.Program) { p.StartTimeout = time.Minute })
+	b.v.RunFor(39 * time.Second)
+	if len(*reload) > 0 {
+		t.Errorf("outcome %v after 59s, start_timeout being 1m by now", *reload)
+	}
+	b.v.RunFor(2 * time.Second)
+	b.wantOutcome(reload, false, "check_command /beside: still running after start_timeout 1m")
+	CheckConfiguration(b.in, func(o beside.Outcome) { *check = append(*check, o) })
+	b.v.RunFor(20 * time.Second)
+	b.redefine(func(p *config.Program) { p.StartTimeout = 5 * time.Second })
+	b.v.RunFor(time.Second)
+	b.wantOutcome(check, false, "check_command /beside: still running after start_timeout 5s")
+	b.finish()
 }

@@ -80,7 +80,7 @@ func (in *Instance) Report() Report {
 
 // report sets what is to be said of a run.
 func (r *run) report(to *Report, now time.Duration) {
-	if r.stop.deadline > now && r.in.Machine.State() == fsm.Stopping && r.stop.commandState() == "" && !r.stop.spared() {
+	if r.stop.deadline > now && r.in.Machine.State() == fsm.Stopping && r.beside.StopState() == "" && !r.stop.spared() {
 		to.KillIn = new(r.stop.deadline - now)
 	}
 	if r.main.process == nil {
@@ -91,8 +91,7 @@ func (r *run) report(to *Report, now time.Duration) {
 		StatusText: r.statusText,
 	}
 	if m := r.monitor; m != nil {
-		to.Health = HealthReport{
-			Checked: m.what, Healthy: m.healthy(), Last: m.last, Failures: m.health.FailuresInRow(),
-		}
+		to.Health.Healthy = m.Healthy()
+		to.Health.Checked, to.Health.Last, to.Health.Failures = m.Report()
 	}
 }

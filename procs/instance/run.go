@@ -7,6 +7,9 @@ import (
 	"superd/logs"
 	"superd/loop"
 	"superd/procs/eventlog"
+	"superd/procs/instance/beside"
+	"superd/procs/instance/health"
+	"superd/procs/instance/teardown"
 	"superd/procs/snapshot"
 )
 
@@ -23,7 +26,7 @@ type run struct {
 	recordedBefore eventlog.Recorded
 	hadProcess     bool // a process was started, so a teardown may be needed
 	postStopped    bool // the post_stop hooks are over
-	drains         bool // a rolling restart stops it, within the drain time-out
+	sparedRecorded bool // it is on record that processes of the run are not killed
 
 	spawn spawnAttempt // up to the result of the spawn of the main process
 	hook  *hookRun     // hooks under way; nil without them
@@ -32,12 +35,12 @@ type run struct {
 
 	readyAt      time.Duration    // 0 before it is ready
 	readiness    *readiness       // nil unless readiness is awaited
-	monitor      *monitor         // nil unless the run is ready and monitored
+	monitor      *health.Monitor  // nil unless the run is ready and monitored
 	savedHealth  *snapshot.Health // health that the predecessor saved; else nil
 	*notifyState                  // never nil
 
-	teardown *teardown // nil while the main process lives
-	beside   *beside   // commands beside the main process; nil before the first
+	teardown *teardown.Teardown // nil while the main process lives
+	beside   *beside.Commands   // commands beside the main process; nil before the first
 }
 
 // newRun returns a run of the instance that has done nothing yet.
@@ -69,8 +72,8 @@ func (r *run) snapshot() *snapshot.Run {
 		StartDeadline: r.readiness.until(), StopLimit: r.stop.limit, Health: r.savedHealth,
 		Group: int(r.main.group), OOMKills: int(r.main.oomKills), EnvSum: r.spawn.envSum,
 		StopDeadline: r.stop.deadline, TeardownDeadline: r.stop.teardownDeadline,
-		SandboxWarnings: r.in.sandbox,
-		Hook:            r.hook.snapshot(), PreStarted: r.spawn.preStarted, PostStopped: r.postStopped,
+		SandboxWarnings: r.in.sandbox, SparedRecorded: r.sparedRecorded,
+		Hook: r.hook.snapshot(), PreStarted: r.spawn.preStarted, PostStopped: r.postStopped,
 	}
 	if r.program != r.in.Program {
 		v.Definition = snapshot.WithoutMistakes(r.program)
@@ -78,12 +81,12 @@ func (r *run) snapshot() *snapshot.Run {
 	if r.main.process != nil {
 		v.Main = snapshot.NewProcess(r.main.id, r.main.fdName.String())
 	}
-	v.Beside = r.beside.snapshot()
+	v.Beside = r.beside.Snapshot()
 	if r.readyAt == 0 {
 		v.PrintsFrom, v.StderrFrom = r.outputStart[logs.Stdout], r.outputStart[logs.Stderr]
 	}
 	if r.monitor != nil {
-		v.Health = r.monitor.snapshot()
+		v.Health = r.monitor.Snapshot()
 	}
 	r.notifyState.snapshot(v)
 	return v
@@ -98,9 +101,10 @@ func restoreRun(in *Instance, number uint64, v *snapshot.Run) *run {
 	r.main.startedAt, r.main.group, r.main.oomKills = v.StartedAt, int32(v.Group), int32(v.OOMKills)
 	r.stop.deadline, r.stop.limit = v.StopDeadline, v.StopLimit
 	r.stop.teardownDeadline, r.postStopped = v.TeardownDeadline, v.PostStopped
-	r.drains = v.StopDeadline != 0 && in.Machine.Drains()
+	r.main.drains = v.StopDeadline != 0 && in.Machine.Drains()
+	r.sparedRecorded = v.SparedRecorded
 	if v.Beside != nil {
-		r.ownBeside().stopState = v.Beside.StopCommand
+		r.ownBeside().Restore(v.Beside)
 	}
 	if v.Definition != nil {
 		r.program = v.Definition
@@ -141,14 +145,6 @@ func (in *Instance) EnvSum() uint64 {
 		return 0
 	}
 	return in.run.spawn.envSum
-}
-
-// ownBeside returns the run's commands beside the main process, and allocates it if necessary.
-func (r *run) ownBeside() *beside {
-	if r.beside == nil {
-		r.beside = &beside{run: r}
-	}
-	return r.beside
 }
 
 // ownNotifyState returns the run's own notifyState, for writing, and allocates it if necessary.

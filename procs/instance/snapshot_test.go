@@ -47,7 +47,7 @@ func restoreCopy(env *Env, v *snapshot.Instance) *snapshot.Instance {
 	r.main.scope.Open(&r.scope)
 	r.restoreNotify(v.Run, v.Run.Notify, v.Run.Ready)
 	r.restoreAnnouncements(v.Run)
-	r.beside.resumeReload(v.Run.Beside.Reload)
+	r.beside.ResumeReload(v.Run.Beside.Reload)
 	r.spawn.preStart().restore(v.Run.Hook)
 	return in.Snapshot()
 }

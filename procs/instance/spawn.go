@@ -18,7 +18,7 @@ func beginRun(in *Instance) {
 	r.config = in.Env.Config.Number()
 	in.run = r
 	claimDirectories(r)
-	in.Output.setOptions() // the previous run may have begun with other options
+	in.Output.SetOptions() // the previous run may have begun with other options
 	in.Output.Collector.BeginRun(r.invocationID, awaitsLine(r.program))
 	switch {
 	case len(in.Program.Invalid) > 0:
@@ -95,7 +95,7 @@ func (a *spawnAttempt) result(record *startRecord, child host.Child, err error) 
 	a.pending = nil
 	a.stopTimer()
 	in.clearUnkillable()
-	in.Output.attach(record, child)
+	attachOutput(in, record, child)
 	if isKilled(err) && !a.timedOut {
 		in.Apply(in.Machine.SpawnCanceled(r.hasLeftovers(), in.Conditions()))
 		return
@@ -151,7 +151,7 @@ func (m *mainProcess) recordStart() {
 func (r *run) recordNoStart(reason fsm.Reason) {
 	r.in.Record(eventlog.WithReason(eventlog.Event{Kind: eventlog.NoStart}, reason))
 	if r.hadProcess {
-		r.in.Output.recordTail()
+		recordTail(r)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/instance/teardown"
 	"superd/procs/snapshot"
 )
 
@@ -51,51 +52,21 @@ func (s *stopping) begin() {
 // runCommand runs stop_command. It and its effect have the stop time-out. If it fails, the stop
 // signal follows at once.
 func (s *stopping) runCommand() {
-	r := s.run
-	in := r.in
-	b := r.ownBeside()
-	b.stopState = snapshot.StopCommandRuns
-	b.stopCommand = newCommand(r, "stop_command", r.program.StopCommand, "", 0) // timedOut ends it
-	b.stopCommand.done = func(err error, _ []string) {
-		b.stopCommand, b.stopState = nil, snapshot.StopCommandEnded
-		if err != nil {
-			in.Env.Log.Warn("stop_command failed", "instance", in.Name, "error", err)
-		}
+	in := s.run.in
+	s.run.ownBeside().StopCommand(func(err error) {
 		if err != nil && in.Machine.State() == fsm.Stopping {
 			s.commandOver()
 			return
 		}
 		in.Save()
 		in.Env.Owner.Changed()
-	}
-	b.stopCommand.start(false)
-}
-
-// boundCommand ends stop_command at the deadline of the teardown: the stop time-out has ended with
-// the main process.
-func (s *stopping) boundCommand(deadline time.Duration) {
-	if s.run.beside == nil || s.run.beside.stopCommand == nil {
-		return
-	}
-	c := s.run.beside.stopCommand
-	c.timer = c.scope.After(max(deadline-s.run.in.Env.Loop.Now(), 0), func() {
-		s.logCommandLate()
-		s.dropCommand()
 	})
-}
-
-// logCommandLate logs that stop_command has outlived the stop time-out, if it has.
-func (s *stopping) logCommandLate() {
-	if in := s.run.in; s.commandState() == snapshot.StopCommandRuns {
-		in.Env.Log.Warn("stop_command has not ended in time", "instance", in.Name,
-			"stop_timeout", s.run.program.StopTimeout)
-	}
 }
 
 // commandOver sends the stop signal to a program that outlives its stop_command. It has the stop
 // time-out again.
 func (s *stopping) commandOver() {
-	s.dropCommand()
+	s.run.beside.DropStopCommand()
 	s.limit = 0
 	s.signal()
 	s.timer.Stop()
@@ -104,37 +75,17 @@ func (s *stopping) commandOver() {
 	s.run.in.Env.Owner.Changed()
 }
 
-// dropCommand ends stop_command and what waits for it.
-func (s *stopping) dropCommand() {
-	b := s.run.beside
-	if b == nil {
-		return
-	}
-	if b.stopCommand != nil {
-		b.stopCommand.drop()
-	}
-	b.stopCommand, b.stopState = nil, ""
-}
-
-// commandState returns what stop_command does; empty without one, and once the stop signal is sent.
-func (s *stopping) commandState() snapshot.StopCommand {
-	if b := s.run.beside; b != nil {
-		return b.stopState
-	}
-	return ""
-}
-
 // stage returns what the stop does, if that is more than the state says; else "".
 func (s *stopping) stage() string {
 	switch {
 	case s.run.in.Machine.State() != fsm.Stopping:
-	case s.commandState() == snapshot.StopCommandRuns:
-		return s.run.beside.stopCommand.stage()
-	case s.commandState() != "":
+	case s.run.beside.StopState() == snapshot.StopCommandRuns:
+		return s.run.beside.StopStage()
+	case s.run.beside.StopState() != "":
 		return "stop_command has ended; the stop signal follows if the program does not end in time"
 	case s.overdue():
-		return "still alive after stop_timeout; " + sparedText
-	case s.run.drains:
+		return "still alive after stop_timeout; " + teardown.SparedText
+	case s.run.main.drains:
 		return "drains for the rolling restart"
 	}
 	return ""
@@ -146,7 +97,7 @@ func (s *stopping) signal() {
 	r := s.run
 	in := r.in
 	if in.IsLogger() && r.isLast() {
-		in.Output.endInput()
+		endInput(in)
 		s.sendContinue()
 		return
 	}
@@ -193,20 +144,20 @@ func stopTimeout(p *config.Program, drains bool) time.Duration {
 // than the rolling restart has requested its stop.
 func (s *stopping) endDrain() {
 	in := s.run.in
-	if !s.run.drains || in.Machine.Drains() {
+	if !s.run.main.drains || in.Machine.Drains() {
 		return
 	}
 	now := in.Env.Loop.Now()
-	s.run.drains = false
+	s.run.main.drains = false
 	s.limit = now + maxExtension*s.run.program.StopTimeout
 	deadline := now + s.run.program.StopTimeout
 	if s.timer.Active() && deadline < s.deadline {
 		s.deadline = deadline
 		s.timer.Reset(deadline - now)
 	}
-	if t := s.run.teardown; t != nil && t.due.Active() && deadline < s.teardownDeadline {
+	t, by := s.run.teardown, deadline-s.teardownDeadline
+	if t != nil && by < 0 && t.Redefine(by) {
 		s.teardownDeadline = deadline
-		t.due.Reset(deadline - now)
 	}
 }
 
@@ -217,10 +168,10 @@ func (s *stopping) arm(timeout time.Duration) {
 	if timeout < 0 || in.Env.Owner.Phase().Hurry {
 		timeout = 0
 	}
-	r.drains = in.Machine.Drains()
+	r.main.drains = in.Machine.Drains()
 	s.deadline = in.Env.Loop.Now() + timeout
 	if s.limit == 0 {
-		s.limit = in.Env.Loop.Now() + maxExtension*stopTimeout(r.program, r.drains)
+		s.limit = in.Env.Loop.Now() + maxExtension*stopTimeout(r.program, r.main.drains)
 	}
 	s.timer = r.main.scope.After(timeout, s.timedOut)
 }
@@ -230,15 +181,15 @@ func (s *stopping) timedOut() {
 	r := s.run
 	in := r.in
 	switch {
-	case s.commandState() != "" && !in.Env.Owner.Phase().Hurry:
-		s.logCommandLate()
+	case s.run.beside.StopState() != "" && !in.Env.Owner.Phase().Hurry:
+		r.beside.LogStopCommandLate()
 		s.commandOver()
 		return
 	case r.stop.spared():
 		r.stop.recordSpared()
 		return
 	}
-	s.dropCommand()
+	s.run.beside.DropStopCommand()
 	in.Apply(in.Machine.StopTimedOut(signame.Name(r.stop.killSignal())))
 }
 
@@ -254,11 +205,11 @@ func (s *stopping) kill() {
 	s.timer.Stop() // a hurried stop does not wait for it
 	sig := r.stop.killSignal()
 	limit := "stop_timeout"
-	if r.drains && r.program.DrainTimeout != 0 {
+	if r.main.drains && r.program.DrainTimeout != 0 {
 		limit = "drain_timeout"
 	}
 	in.Env.Log.Warn(limit+" is over, killing", "instance", in.Name, "pid", r.main.process.Pid(),
-		"signal", signame.Name(sig), limit, stopTimeout(r.program, r.drains))
+		"signal", signame.Name(sig), limit, stopTimeout(r.program, r.main.drains))
 	if r.program.KillMode == config.KillProcess {
 		r.main.signal(sig)
 	} else {
@@ -285,16 +236,22 @@ func (s *stopping) spared() bool {
 	return s.run.program.NoFinalKill && !s.run.in.Env.Owner.Phase().Hurry
 }
 
-// recordSpared records that processes of the run have outlived the stop time-out.
+// recordSpared records that processes of the run have outlived the stop time-out: once a run, also
+// across superds.
 func (s *stopping) recordSpared() {
 	r := s.run
 	in := r.in
+	in.Env.Owner.Changed()
+	if r.sparedRecorded {
+		return
+	}
+	r.sparedRecorded = true
 	in.Env.Log.Warn("stop_timeout is over, and final_kill is false: not killed",
 		"instance", in.Name, "stop_timeout", r.program.StopTimeout)
 	state := in.Machine.State().String()
 	e := eventlog.Event{Kind: eventlog.State, From: state, State: state}
 	in.Record(eventlog.WithReason(e, fsm.Reason{Kind: fsm.ReasonNotKilled}))
-	in.Env.Owner.Changed()
+	in.Save()
 }
 
 // killTree sends a signal to all processes of the tree; SIGKILL at once, where the kernel can.

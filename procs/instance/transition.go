@@ -56,7 +56,7 @@ func (in *Instance) perform(effect fsm.Effect) {
 func (in *Instance) Hurry() {
 	r := in.run
 	if r != nil && in.Machine.State() == fsm.TearingDown {
-		r.stop.dropCommand() // the main process has ended by it
+		r.beside.DropStopCommand() // the main process has ended by it
 	}
 	switch {
 	case in.Machine.State() == fsm.StopPending:
@@ -66,7 +66,7 @@ func (in *Instance) Hurry() {
 	case in.Machine.State() == fsm.Killing && r.program.KillSignal != 0:
 		r.stop.kill()
 	case r != nil && r.teardown != nil:
-		r.teardown.kill()
+		r.teardown.Kill()
 	case r != nil && r.hook != nil:
 		r.hook.kill()
 	}
@@ -97,10 +97,10 @@ func (in *Instance) CompleteTransition(from, to fsm.State) {
 		if r.readiness != nil && to != fsm.Starting {
 			r.readiness.end()
 		}
-		if r.monitor != nil && to != fsm.Running {
-			r.monitor.end()
+		if to != fsm.Running {
+			r.endMonitoring()
 		}
-		r.beside.leave(to)
+		r.beside.Leave(to)
 		r.stop.endDrain()
 	}
 	in.UpdateSchedule()

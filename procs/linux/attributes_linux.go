@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"superd/config"
+	"superd/config/codec"
 	"superd/internal/execshim"
 	"superd/internal/privilege"
 	"superd/procs/host"
@@ -31,10 +32,10 @@ func checkAttributes(program *config.Program) error {
 
 // Numbers of the kernel. Source: linux/ioprio.h, linux/sched.h.
 var (
-	ioClasses = map[config.IOClass]int{config.IORealTime: 1, config.IOBestEffort: 2, config.IOIdle: 3}
-	policies  = map[config.Policy]int{
-		config.PolicyOther: unix.SCHED_NORMAL, config.PolicyFIFO: unix.SCHED_FIFO, config.PolicyRR: unix.SCHED_RR,
-		config.PolicyBatch: unix.SCHED_BATCH, config.PolicyIdle: unix.SCHED_IDLE,
+	ioClasses = map[codec.IOClass]int{codec.IORealTime: 1, codec.IOBestEffort: 2, codec.IOIdle: 3}
+	policies  = map[codec.Policy]int{
+		codec.PolicyOther: unix.SCHED_NORMAL, codec.PolicyFIFO: unix.SCHED_FIFO, codec.PolicyRR: unix.SCHED_RR,
+		codec.PolicyBatch: unix.SCHED_BATCH, codec.PolicyIdle: unix.SCHED_IDLE,
 	}
 )
 
@@ -66,7 +67,7 @@ func explainAttribute(program *config.Program, failed *execshim.Error) error {
 		return fmt.Errorf("to %d: %w; only root outside of a user namespace may raise a hard limit", limit.Hard, failed.Errno)
 	}
 	if failed.Stage == execshim.StageCPUs {
-		return fmt.Errorf("to %s: %w; superd itself may use the CPUs %s: name those of this machine, and of superd's cpuset", config.ShowCPUs(program.Attributes.CPUAffinity), failed.Errno, ownCPUs())
+		return fmt.Errorf("to %s: %w; superd itself may use the CPUs %s: name those of this machine, and of superd's cpuset", codec.ShowCPUs(program.Attributes.CPUAffinity), failed.Errno, ownCPUs())
 	}
 	if slices.Contains([]execshim.Stage{execshim.StageNice, execshim.StageIO, execshim.StageScheduling, execshim.StageOOM}, failed.Stage) {
 		return fmt.Errorf("%w; only root outside of a user namespace, or a container that allows it, may do that", failed.Errno)

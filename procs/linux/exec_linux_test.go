@@ -17,6 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"superd/config"
+	"superd/config/codec"
+	"superd/config/environ"
 	"superd/internal/execshim"
 	"superd/internal/passwd"
 	"superd/internal/privilege"
@@ -54,7 +56,7 @@ func newStarter(t testing.TB, program *config.Program) *starter {
 		kernel: testKernel(null),
 		spec: &host.SpawnSpec{
 			Name: "web", Program: program,
-			Environment: config.Inherited([]string{"PATH=/usr/bin:/bin", "HOME=/of/superd", "LANG=C"}),
+			Environment: environ.Inherited([]string{"PATH=/usr/bin:/bin", "HOME=/of/superd", "LANG=C"}),
 			Own:         variables("SUPERD_NAME", "web"),
 			Outputs:     []host.Outlet{{FIFO: filepath.Join(t.TempDir(), "fifo"), ReadFD: -1}},
 		},
@@ -324,11 +326,11 @@ func TestExecuteWithAttributes(t *testing.T) {
 	}{
 		{"nice", config.Attributes{Nice: ptr(7)}, "7 0 0"},
 		{"nice of less", config.Attributes{Nice: ptr(-3)}, "-3 0 0"},
-		{"ionice", config.Attributes{IONice: &config.IONice{Class: config.IOBestEffort, Level: 6}}, "best-effort: prio 6"},
-		{"ionice idle", config.Attributes{IONice: &config.IONice{Class: config.IOIdle}}, "idle"},
+		{"ionice", config.Attributes{IONice: &codec.IONice{Class: codec.IOBestEffort, Level: 6}}, "best-effort: prio 6"},
+		{"ionice idle", config.Attributes{IONice: &codec.IONice{Class: codec.IOIdle}}, "idle"},
 		{"a CPU", config.Attributes{CPUAffinity: []int{0}}, "Cpus_allowed_list: 0"},
-		{"batch", config.Attributes{Nice: ptr(4), Scheduling: &config.Scheduling{Policy: config.PolicyBatch}}, "4 0 3"},
-		{"round robin", config.Attributes{Nice: ptr(4), Scheduling: &config.Scheduling{Policy: config.PolicyRR, Priority: 5}}, "4 5 2"},
+		{"batch", config.Attributes{Nice: ptr(4), Scheduling: &codec.Scheduling{Policy: codec.PolicyBatch}}, "4 0 3"},
+		{"round robin", config.Attributes{Nice: ptr(4), Scheduling: &codec.Scheduling{Policy: codec.PolicyRR, Priority: 5}}, "4 5 2"},
 		{"oom_score_adj", config.Attributes{OOMScoreAdj: ptr(345)}, "345"},
 	} {
 		for _, user := range []string{"", needUser(t)} {
@@ -534,7 +536,7 @@ func TestStepOutlivesSuperd(t *testing.T) {
 }
 
 // variables returns variables from names and values in turn.
-func variables(namesAndValues ...string) (v config.Variables) {
+func variables(namesAndValues ...string) (v environ.Variables) {
 	for i := 0; i < len(namesAndValues); i += 2 {
 		v.Set(namesAndValues[i], namesAndValues[i+1])
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"superd/config"
+	"superd/config/codec"
 	"superd/internal/execshim"
 	"superd/internal/passwd"
 	"superd/internal/rlimit"
@@ -68,8 +69,8 @@ func TestAsOrdinaryUser(t *testing.T) {
 		{config.Program{Settings: &config.Settings{SupplementaryGroups: []string{"0"}}}, "change groups: superd may not change its supplementary groups: only root may"},
 		{config.Program{Settings: &config.Settings{Limits: config.Limits{Rlimits: files(open.Max + 1)}}}, fmt.Sprintf("set limits.nofile: %d is above the hard limit, %d, which only root", open.Max+1, open.Max)},
 		{attributes(config.Attributes{Nice: ptr(-5)}), "set nice: -5 is below superd's own nice value, "},
-		{attributes(config.Attributes{IONice: &config.IONice{Class: config.IORealTime}}), "set ionice: the class realtime needs root"},
-		{attributes(config.Attributes{Scheduling: &config.Scheduling{Policy: config.PolicyRR, Priority: 5}}), "set scheduling: real-time priority 5 needs root"},
+		{attributes(config.Attributes{IONice: &codec.IONice{Class: codec.IORealTime}}), "set ionice: the class realtime needs root"},
+		{attributes(config.Attributes{Scheduling: &codec.Scheduling{Policy: codec.PolicyRR, Priority: 5}}), "set scheduling: real-time priority 5 needs root"},
 		{attributes(config.Attributes{OOMScoreAdj: ptr(-1000)}), "set oom_score_adj: -1000 is below superd's own oom_score_adj, "},
 		{config.Program{Settings: &config.Settings{Directory: closed}}, fmt.Sprintf("enter directory %s: superd (user %d) may not enter /", closed, uid)},
 		{config.Program{Command: []string{closed + "/x"}, Settings: &config.Settings{}}, fmt.Sprintf("open executable %s/x: superd (user %d) may not enter /", closed, uid)},

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"superd/config"
+	"superd/config/codec"
 	"superd/loop"
 	"superd/pidfd"
 	"superd/procs/host"
@@ -154,7 +155,7 @@ func TestLimitsWithoutController(t *testing.T) {
 	half, n := 0.5, int64(one)
 	missing, _ := cgroup.Try()
 	bothKinds(t, func(t *testing.T, b *treeBed) {
-		for controller, limits := range map[string]config.Limits{"memory": {Swap: &n}, "cpu": {CPU: &half}, "pids": {Tasks: &n}, "io": {IO: []config.IOLimit{{Path: "/", Read: &n}}}} {
+		for controller, limits := range map[string]config.Limits{"memory": {Swap: &n}, "cpu": {CPU: &half}, "pids": {Tasks: &n}, "io": {IO: []codec.IOLimit{{Path: "/", Read: &n}}}} {
 			if b.kernel.cgroups != nil && missing[controller] == nil {
 				t.Skip("there are controllers")
 			}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"superd/config"
+	"superd/config/codec"
 )
 
 func zone(t testing.TB, name string) *time.Location {
@@ -19,7 +19,7 @@ func zone(t testing.TB, name string) *time.Location {
 
 func line(t testing.TB, s, zoneName string) *cronLine {
 	t.Helper()
-	parsed, err := config.ParseSchedule(s)
+	parsed, err := codec.ParseSchedule(s)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,12 +6,12 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"superd/config"
+	"superd/config/codec"
 )
 
 // A Spec says when a program runs.
 type Spec struct {
-	Line     string         // "@every 5m" or a cron line, as for [config.ParseSchedule]
+	Line     string         // "@every 5m" or a cron line, as for [codec.ParseSchedule]
 	Location *time.Location // time zone of a cron line; nil: the machine's
 	// Missed runs are not made up: [Table] reports them at once, without a delay
 	Skip bool
@@ -72,7 +72,7 @@ func NewPlan(spec Spec, now Reading) (*Plan, error) {
 }
 
 func newPlan(spec Spec) (*Plan, error) {
-	parsed, err := config.ParseSchedule(spec.Line)
+	parsed, err := codec.ParseSchedule(spec.Line)
 	if err != nil {
 		return nil, fmt.Errorf("schedule %q: %w", spec.Line, err)
 	}

@@ -98,9 +98,10 @@ type Instance struct {
 
 	Since time.Duration `json:"since"`
 	// Number of the newest start whose result is in this record
-	LastCompletedStart uint64 `json:"last_completed_start,omitempty"`
-	Exit               *Exit  `json:"exit,omitempty"`   // of the last run
-	Output             bool   `json:"output,omitempty"` // it has a FIFO
+	LastCompletedStart uint64     `json:"last_completed_start,omitempty"`
+	Exit               *Exit      `json:"exit,omitempty"` // of the last run
+	LastReload         *ReloadEnd `json:"last_reload,omitempty"`
+	Output             bool       `json:"output,omitempty"` // it has a FIFO
 	// Name of the read end in the descriptor store
 	FDName       string `json:"fd_name,omitempty"`
 	Stderr       bool   `json:"stderr,omitempty"` // it has a FIFO for standard error
@@ -130,6 +131,13 @@ type Exit struct {
 	Code   int           `json:"code,omitempty"`
 	Signal int           `json:"signal,omitempty"`
 	At     time.Duration `json:"at"`
+}
+
+// A ReloadEnd is how the last reload of the program ended, and when.
+type ReloadEnd struct {
+	OK      bool          `json:"ok,omitempty"`
+	Outcome string        `json:"outcome"`
+	At      time.Duration `json:"at"`
 }
 
 // A Run is the snapshot of a run.
@@ -167,10 +175,12 @@ type Run struct {
 	StopDeadline    time.Duration `json:"stop_deadline,omitempty"`
 	// When leftover processes get SIGKILL
 	TeardownDeadline time.Duration `json:"teardown_deadline,omitempty"`
-	Hook             *Hook         `json:"hook,omitempty"` // current hook
-	PreStarted       bool          `json:"pre_started,omitempty"`
-	PostStopped      bool          `json:"post_stopped,omitempty"`
-	Beside           *Beside       `json:"beside,omitempty"`
+	// It is on record that processes which outlived the stop time-out are not killed
+	SparedRecorded bool    `json:"spared_recorded,omitempty"`
+	Hook           *Hook   `json:"hook,omitempty"` // current hook
+	PreStarted     bool    `json:"pre_started,omitempty"`
+	PostStopped    bool    `json:"post_stopped,omitempty"`
+	Beside         *Beside `json:"beside,omitempty"`
 }
 
 // A Beside is the snapshot of what runs beside the main process of a run.
@@ -187,6 +197,7 @@ type Reload struct {
 	SignalAt  time.Duration `json:"signal_at,omitempty"`
 	Confirmed bool          `json:"confirmed,omitempty"` // RELOADING=1 came since then
 	Due       time.Duration `json:"due,omitempty"`       // of that
+	Again     bool          `json:"again,omitempty"`     // another reload was requested meanwhile
 }
 
 // A ReloadStage is what a reload does.
@@ -196,6 +207,7 @@ type ReloadStage string
 const (
 	ReloadCheck   ReloadStage = "check"   // check_command; nothing has happened
 	ReloadCommand ReloadStage = "command" // reload_command
+	ReloadSignal  ReloadStage = "signal"  // reload_signal may have been sent
 	ReloadConfirm ReloadStage = "confirm" // reload_signal is sent; the program confirms
 )
 

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"unsafe"
@@ -15,7 +17,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func init() { modes["probe"] = mode{-1, probe} }
+func init() {
+	modes["probe"] = mode{-1, probe}
+	// the same, and stay alive
+	modes["probe-stay"] = mode{-1, func(args []string) error {
+		if err := probe(args); err != nil {
+			return err
+		}
+		return live(syscall.SIGTERM)
+	}}
+}
 
 // probes are what a sandbox may forbid, by name; each has an argument.
 var probes = map[string]func(arg string) error{
@@ -49,6 +60,9 @@ var probes = map[string]func(arg string) error{
 	"execute": func(path string) error { return exec.Command(path).Run() },
 	// root: what a set-user-ID copy of id prints
 	"suid": func(path string) error {
+		if os.Geteuid() == 0 {
+			return errors.New("root already")
+		}
 		out, err := exec.Command(path, "-u").Output()
 		if err == nil && string(out) != "0\n" {
 			err = unix.EPERM
@@ -81,6 +95,46 @@ var probes = map[string]func(arg string) error{
 		_, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 		return err
 	},
+	"raw-socket": func(string) error {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP)
+		if err == nil {
+			unix.Close(fd)
+		}
+		return err
+	},
+	"mount": func(dir string) error {
+		runtime.LockOSThread() // never unlocked: its mount namespace ends with it
+		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+			return err
+		}
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+			return err
+		}
+		return unix.Mount("tmpfs", dir, "tmpfs", 0, "")
+	},
+	// a process whose pid is in a file
+	"trace": func(path string) error {
+		pid, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		number, err := strconv.Atoi(strings.TrimSpace(string(pid)))
+		if err != nil {
+			return err
+		}
+		return trace(number)
+	},
+	"trace-child": func(string) error {
+		child := exec.Command("/proc/self/exe", "deaf")
+		if err := child.Start(); err != nil {
+			return err
+		}
+		defer func() {
+			_ = child.Process.Kill()
+			_ = child.Wait() // it was killed
+		}()
+		return trace(child.Process.Pid)
+	},
 	"swapoff": func(path string) error {
 		name, err := unix.BytePtrFromString(path)
 		if err != nil {
@@ -91,6 +145,22 @@ var probes = map[string]func(arg string) error{
 		}
 		return nil
 	},
+}
+
+// trace attaches to a process and detaches again.
+func trace(pid int) error {
+	runtime.LockOSThread() // the thread that attaches is the tracer
+	defer runtime.UnlockOSThread()
+	if err := unix.PtraceSeize(pid); err != nil {
+		return err
+	}
+	if err := unix.PtraceInterrupt(pid); err != nil {
+		return err
+	}
+	if _, err := unix.Wait4(pid, nil, unix.WALL, nil); err != nil {
+		return err
+	}
+	return unix.PtraceDetach(pid)
 }
 
 // probe tries each NAME=ARGUMENT and prints NAME with "ok" or the error's name.

@@ -3,9 +3,6 @@ package daemons
 import (
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 
 	"superd/tests/harness"
@@ -19,88 +16,6 @@ const redis = `
 	ready = { notify = true }
 	sandbox = { preset = "strict", read_write = ["DIR/redis"] }
 	`
-
-func TestRedis(t *testing.T) {
-	s := newSite(t, "redis-server")
-	s.port("REDIS_PORT")
-	s.folder("redis", "redis")
-	s.start(redis)
-	s.want("OK\n", "redis-cli", "-p", "REDIS_PORT", "set", "key", "kept")
-	if got := s.Field(s.Status("redis").Pid, "status", "NoNewPrivs"); got != "1" {
-		t.Errorf("NoNewPrivs = %s, want that of the sandbox", got)
-	}
-	s.stop("redis")
-	s.WaitLog("redis", "DB saved on disk")
-	s.MustCtl("start", "redis")
-	s.want("kept\n", "redis-cli", "-p", "REDIS_PORT", "get", "key")
-}
-
-func TestPostgreSQL(t *testing.T) {
-	s := newSite(t, "postgresql")
-	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
-	if err != nil || len(found) == 0 {
-		t.Fatalf("no postgres: %v", err)
-	}
-	s.replacements = append(s.replacements, "PGBIN", filepath.Dir(found[0]))
-	s.port("PORT")
-	s.folder("db", "postgres")
-	s.run("setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups", "PGBIN/initdb", "-D", "DIR/db", "--auth=trust", "--no-sync")
-	s.start(`
-		[program.postgres]
-		command = ["PGBIN/postgres", "-D", "DIR/db", "-c", "listen_addresses=127.0.0.1", "-c", "port=PORT",
-			"-c", "unix_socket_directories="]
-		user = "postgres"
-		oom_score_adj = 200
-		limits = { nofile = "1024:2048", memlock = "64KiB" }
-		ready = { notify = true }
-		stop_signal = "SIGINT"
-		stop_timeout = "60s"
-		sandbox = { preset = "strict", read_write = ["DIR/db"] }
-		`)
-	pid := strconv.Itoa(s.Status("postgres").Pid)
-	s.want("200\n", "cat", "/proc/"+pid+"/oom_score_adj")
-	s.want("1024 2048\n", "sh", "-c", "sed -n 's/^Max open files *//p' /proc/"+pid+"/limits | awk '{ print $1, $2 }'")
-	psql := []string{"psql", "-h", "127.0.0.1", "-p", "PORT", "-U", "postgres", "-Atqc"}
-	s.run(append(psql, "create table t (n int); insert into t select generate_series(1, 1000)")...)
-	s.stop("postgres")
-	log := s.WaitLog("postgres", "database system is shut down")
-	s.MustCtl("start", "postgres")
-	s.want("1000\n", append(psql, "select count(*) from t")...)
-	if log = s.Log("postgres")[len(log):]; !strings.Contains(log, "database system was shut down at") || strings.Contains(log, "recovery") {
-		t.Errorf("it was not shut down in order:\n%s", log)
-	}
-}
-
-func TestMosquitto(t *testing.T) {
-	s := newSite(t, "mosquitto")
-	s.port("PORT")
-	s.folder("data", "mosquitto")
-	s.file("mosquitto.conf", `
-user mosquitto
-listener PORT 127.0.0.1
-allow_anonymous true
-persistence true
-persistence_location DIR/data/
-log_dest stderr
-`)
-	s.start(`
-		[program.mosquitto]
-		command = ["/usr/sbin/mosquitto", "-c", "DIR/mosquitto.conf"]
-		ready = { notify = true }
-		[program.mosquitto.sandbox]
-		preset = "strict"
-		capabilities = ["CAP_SETUID", "CAP_SETGID"]
-		read_only = ["DIR/mosquitto.conf"]
-		read_write = ["DIR/data"]
-		`)
-	if as := userOf(t, s.Status("mosquitto").Pid); as != "mosquitto" {
-		t.Errorf("it runs as %s", as)
-	}
-	s.run("mosquitto_pub", "-p", "PORT", "-t", "topic", "-m", "kept", "-r", "-q", "1")
-	s.stop("mosquitto")
-	s.MustCtl("start", "mosquitto")
-	s.want("kept\n", "mosquitto_sub", "-p", "PORT", "-t", "topic", "-C", "1", "-W", "60")
-}
 
 // TestCelery: tasks under way at a stop are finished, and waiting ones stay in the queue.
 func TestCelery(t *testing.T) {

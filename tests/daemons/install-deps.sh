@@ -14,6 +14,11 @@ need mosquitto /usr/sbin/mosquitto
 need mosquitto-clients /usr/bin/mosquitto_pub
 need bind9 /usr/sbin/named
 need bind9-dnsutils /usr/bin/dig
+need memcached /usr/bin/memcached
+need haproxy /usr/sbin/haproxy
+need php-fpm /usr/sbin/php-fpm8.2
+need cron /usr/sbin/cron
+need libfaketime /usr/share/doc/libfaketime
 need unbound /usr/sbin/unbound
 need python3-celery /usr/lib/python3/dist-packages/celery/__init__.py
 need python3-redis /usr/lib/python3/dist-packages/redis/__init__.py

@@ -139,6 +139,14 @@ func (s *Site) BuildVersion(name, version string) string {
 	return s.Path(name)
 }
 
+// BuildChild builds the child as a static binary at a path. The test itself may need libraries.
+func BuildChild(t testing.TB, path string) {
+	t.Helper()
+	if err := goBuild(path, "superd/tests/child/static", "-ldflags=-s -w"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Executable returns the path of the program that a process runs; "" during an exec.
 func (s *Site) Executable(pid int) string {
 	s.T.Helper()

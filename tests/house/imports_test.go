@@ -35,25 +35,36 @@ var allowed = map[string]string{
 	"control": "config",
 	"doctor": `internal/execshim internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox
 		sandbox/shim`,
-	"procs": `config internal/signame internal/words logs loop loop/task pidfd procs/deps procs/diagnosis procs/eventlog
-		procs/fsm procs/handover procs/host procs/instance procs/probe procs/reaper procs/rolling
+	"procs": `config config/environ internal/signame internal/words logs loop loop/task pidfd
+		procs/deps procs/diagnosis procs/eventlog
+		procs/fsm procs/handover procs/host procs/instance procs/instance/beside
+		procs/instance/paths procs/probe procs/reaper procs/rolling procs/schedule procs/snapshot`,
+	"procs/instance": `config config/environ internal/signame internal/words logs logs/segment loop
+		pidfd procs/deps procs/eventlog
+		procs/execprobe procs/fsm procs/host procs/instance/beside procs/instance/health
+		procs/instance/output procs/instance/paths procs/instance/teardown procs/notify procs/probe
 		procs/schedule procs/snapshot`,
-	"procs/instance": `config internal/signame internal/words logs logs/frame logs/segment logs/sink
-		loop pidfd procs/deps procs/eventlog procs/execprobe procs/fsm procs/host procs/notify procs/probe
-		procs/schedule procs/snapshot`,
-	"procs/execprobe":     "loop pidfd procs/host procs/probe",
-	"procs/handover":      "loop procs/eventlog procs/host",
-	"procs/fsm":           "config internal/words",
-	"procs/host":          "config logs loop pidfd procs/notify procs/probe",
-	"procs/host/hosttest": "config loop pidfd procs/host procs/notify procs/probe",
-	"procs/linux": `config config/document internal/execshim internal/failpoint internal/mounts
-		internal/passwd internal/privilege internal/procfs internal/safepath internal/syscalls
+	"procs/instance/beside": `config internal/signame internal/words loop procs/eventlog procs/execprobe procs/fsm
+		procs/host procs/notify procs/snapshot`,
+	"procs/instance/health": `config internal/words loop procs/eventlog procs/fsm procs/host
+		procs/probe procs/snapshot`,
+	"procs/instance/output": `config logs logs/sink loop procs/host procs/instance/paths
+		procs/snapshot`,
+	"procs/instance/teardown": "config internal/signame loop pidfd procs/host",
+	"procs/instance/paths":    "config logs logs/frame logs/segment logs/sink",
+	"procs/execprobe":         "loop pidfd procs/host procs/probe",
+	"procs/handover":          "loop procs/eventlog procs/host",
+	"procs/fsm":               "config internal/words",
+	"procs/host":              "config config/environ logs loop pidfd procs/notify procs/probe",
+	"procs/host/hosttest":     "config loop pidfd procs/host procs/notify procs/probe",
+	"procs/linux": `config config/codec config/document internal/execshim internal/failpoint
+		internal/mounts internal/passwd internal/privilege internal/procfs internal/safepath internal/syscalls
 		internal/workers logs/pipe loop pidfd procs/host procs/linux/cgroup procs/linux/proctree procs/notify
 		procs/probe sandbox sandbox/shim`,
-	"procs/linux/cgroup": `config internal/mounts internal/procfs internal/syscalls
+	"procs/linux/cgroup": `config config/codec internal/mounts internal/procfs internal/syscalls
 		internal/workers pidfd procs/host procs/linux/proctree`,
 	"procs/linux/proctree":  "config internal/procfs internal/workers pidfd procs/host",
-	"procs/linux/linuxtest": "config internal/procfs loop pidfd procs/host",
+	"procs/linux/linuxtest": "config config/environ internal/procfs loop pidfd procs/host",
 	"procs/deps":            "",
 	"procs/diagnosis":       "config internal/words logs procs/eventlog procs/fsm procs/host procs/probe",
 	"procs/rolling":         "internal/words procs/snapshot",
@@ -64,14 +75,16 @@ var allowed = map[string]string{
 	"procs/reaper":          "internal/signame loop pidfd procs/host",
 	"procs/rundir": `internal/procfs internal/safepath internal/syscalls procs/eventlog
 		procs/journal`,
-	"procs/schedule":              "config loop",
+	"procs/schedule":              "config/codec loop",
 	"procs/snapshot":              "config internal/workers pidfd procs/fsm procs/journal procs/schedule",
 	"procs/snapshot/snapshottest": "config",
 	"keeper":                      "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
 	"keeper/fdstore":              "",
-	"config": `config/codec config/document internal/passwd internal/privilege internal/rlimit
-		internal/signame internal/words sandbox`,
+	"config": `config/codec config/document config/environ config/listen internal/passwd
+		internal/privilege internal/rlimit internal/signame internal/words sandbox`,
 	"config/codec":    "config/document internal/signame internal/words",
+	"config/listen":   "config/document internal/words",
+	"config/environ":  "config/document",
 	"config/document": "internal/safepath",
 	"logs": `internal/failpoint internal/mounts internal/syscalls internal/words logs/follow
 		logs/frame logs/fslimit logs/pipe logs/read logs/segment logs/sink loop`,

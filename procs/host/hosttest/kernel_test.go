@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/config/environ"
 	"superd/loop"
 	"superd/pidfd"
 	"superd/procs/host"
@@ -24,7 +25,7 @@ func newKernel(seed uint64) (k *Kernel, v *loop.Virtual, misuse *[]string) {
 
 // spawn starts a main process of an instance.
 func spawn(k *Kernel, instance, run string, done func(host.Child, error)) {
-	own := config.Variables{}
+	own := environ.Variables{}
 	own.Set("SUPERD_INVOCATION_ID", run)
 	k.Spawn(&host.SpawnSpec{
 		Name: instance, Tree: k.NewTree(instance, ""), Own: own,

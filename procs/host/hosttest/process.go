@@ -199,6 +199,9 @@ func (p *Process) End(exit pidfd.Exit) {
 	k.v.Root().After(k.upTo(10*time.Millisecond), k.SIGCHLD)
 }
 
+// OnEnd calls f when the process ends, which superd did not start.
+func (p *Process) OnEnd(f func()) { p.atEnd = f }
+
 // stopActivity cancels all that the process would do by itself.
 func (p *Process) stopActivity() {
 	p.scope.Close()

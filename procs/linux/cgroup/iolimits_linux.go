@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"superd/config"
+	"superd/config/codec"
 	"superd/procs/host"
 )
 
@@ -24,7 +24,7 @@ const ioFile = "io.max"
 const unlimited = "rbps=max wbps=max riops=max wiops=max"
 
 // ioSetting returns the setting for one device.
-func ioSetting(l *config.IOLimit) (setting, error) {
+func ioSetting(l *codec.IOLimit) (setting, error) {
 	device, err := deviceOf(l.Path)
 	if err != nil {
 		return setting{}, &host.SpawnError{Stage: "limit io: find the device of", Path: l.Path, Err: cause(err), Fault: host.FaultOf(err)}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"superd/config"
+	"superd/config/codec"
 	"superd/procs/host"
 )
 
@@ -35,7 +36,7 @@ func disk(t *testing.T) (path, number string) {
 func TestWriteLimits(t *testing.T) {
 	n, half := new(int64(5000)), new(0.5)
 	path, device := disk(t)
-	full := config.Limits{Memory: n, MemoryHigh: n, Swap: new(int64(0)), CPU: half, CPUWeight: n, Tasks: n, IO: []config.IOLimit{{Path: path, Write: n, ReadOps: n}}}
+	full := config.Limits{Memory: n, MemoryHigh: n, Swap: new(int64(0)), CPU: half, CPUWeight: n, Tasks: n, IO: []codec.IOLimit{{Path: path, Write: n, ReadOps: n}}}
 	fullFiles := map[string]string{
 		"memory.max": "5000", "memory.oom.group": "1", "memory.high": "5000", "memory.swap.max": "0", "cpu.max": "50000 100000", "cpu.weight": "5000", "pids.max": "5000",
 		"io.max": device + " rbps=max wbps=5000 riops=5000 wiops=max",
@@ -99,8 +100,8 @@ func TestLimitsThatCannotBeWritten(t *testing.T) {
 	}{
 		{config.Limits{Swap: n}, "limit swap: write " + dir + "/memory.swap.max: no such file or directory: this kernel does not count swap space"},
 		{config.Limits{CPUWeight: n}, "limit cpu_weight: write " + dir + "/cpu.weight: no such file or directory"},
-		{config.Limits{IO: []config.IOLimit{{Path: dir + "/none", Read: n}}}, "limit io: find the device of " + dir + "/none: no such file or directory"},
-		{config.Limits{IO: []config.IOLimit{{Path: "/proc/self", Read: n}}}, "limit io: find the device of /proc/self: it is on no block device"},
+		{config.Limits{IO: []codec.IOLimit{{Path: dir + "/none", Read: n}}}, "limit io: find the device of " + dir + "/none: no such file or directory"},
+		{config.Limits{IO: []codec.IOLimit{{Path: "/proc/self", Read: n}}}, "limit io: find the device of /proc/self: it is on no block device"},
 	} {
 		_, err := writeLimits(dir, &tt.limits, nil, false)
 		if _, ok := errors.AsType[*host.SpawnError](err); !ok || !strings.HasPrefix(err.Error(), tt.want) {
@@ -131,7 +132,7 @@ func TestDeviceOf(t *testing.T) {
 // TestLimitsIn: each limit of a cgroup names its controller.
 func TestLimitsIn(t *testing.T) {
 	n := new(int64)
-	all := limitsIn(&config.Limits{Memory: n, MemoryHigh: n, Swap: n, CPU: new(float64), CPUWeight: n, Tasks: n, IO: make([]config.IOLimit, 1)})
+	all := limitsIn(&config.Limits{Memory: n, MemoryHigh: n, Swap: n, CPU: new(float64), CPUWeight: n, Tasks: n, IO: make([]codec.IOLimit, 1)})
 	want := []limited{{"memory", "memory"}, {"memory_high", "memory"}, {"swap", "memory"}, {"cpu", "cpu"}, {"cpu_weight", "cpu"}, {"tasks", "pids"}, {"io", "io"}}
 	if !slices.Equal(all, want) || len(limitsIn(&config.Limits{})) != 0 {
 		t.Errorf("limits = %v, want %v", all, want)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"superd/config"
+	"superd/config/environ"
 	"superd/internal/procfs"
 	"superd/loop"
 	"superd/procs/host"
@@ -103,14 +104,14 @@ func (b *Bed) Spec(tree host.Tree, program *config.Program) *host.SpawnSpec {
 	if program.Directory == "" {
 		program.Directory = "/"
 	}
-	var own config.Variables
+	var own environ.Variables
 	own.Set("SUPERD_NAME", program.Name)
 	own.Set("SUPERD_INSTANCE", program.Name)
 	own.Set("SUPERD_INVOCATION_ID", "id")
 	own.Set("SUPERD_OWNER", b.Dir)
 	return &host.SpawnSpec{
 		Name: program.Name, Tree: tree, Program: program,
-		Environment: config.Inherited(os.Environ()),
+		Environment: environ.Inherited(os.Environ()),
 		Own:         own,
 		Outputs: []host.Outlet{{
 			FIFO: filepath.Join(b.Dir, fmt.Sprintf("fifo%d", b.specs)), ReadFD: -1,

@@ -1,4 +1,5 @@
-package instance
+// Package paths says where what belongs to an instance is: its FIFOs, its notify socket, its log.
+package paths
 
 import (
 	"crypto/hmac"
@@ -12,6 +13,17 @@ import (
 	"superd/logs/segment"
 	"superd/logs/sink"
 )
+
+// Paths are the directories that a supervisor uses.
+type Paths struct {
+	RuntimeDir string
+	FIFODir    string // of the programs' FIFOs
+	NotifyDir  string // of the notify sockets
+	NotifyKey  []byte // secret from which the names of notify sockets are derived
+	LogDir     string
+
+	Directories config.DirectoryRoots // below which directories of programs are made
+}
 
 // LoggerInput is the index of a logger's standard input among the FIFOs of an instance, after its
 // output streams.
@@ -34,9 +46,9 @@ func CountFIFOs(p *config.Program) int {
 	return n
 }
 
-// FIFOPath returns the path of the FIFO of a stream. Paths are unique, as no instance name has a
+// FIFO returns the path of the FIFO of a stream. Paths are unique, as no instance name has a
 // colon.
-func (e *Env) FIFOPath(instance string, which logs.Stream) string {
+func (p *Paths) FIFO(instance string, which logs.Stream) string {
 	switch which {
 	case logs.Stderr:
 		instance += ":stderr"
@@ -44,41 +56,41 @@ func (e *Env) FIFOPath(instance string, which logs.Stream) string {
 		instance += ":stdin"
 	case logs.Stdout: // has the plain name
 	}
-	return filepath.Join(e.Paths.FIFODir, instance)
+	return filepath.Join(p.FIFODir, instance)
 }
 
-// loggerInputPath returns the path of the FIFO that the program's logger reads.
-func (e *Env) loggerInputPath(program *config.Program) string {
-	return e.FIFOPath(config.LoggerName(program.Name), LoggerInput)
+// loggerInput returns the path of the FIFO that the program's logger reads.
+func (p *Paths) loggerInput(program *config.Program) string {
+	return p.FIFO(config.LoggerName(program.Name), LoggerInput)
 }
 
-// RuntimePaths returns the paths of all FIFOs and notify sockets that an instance can have, under
+// Runtime returns the paths of all FIFOs and notify sockets that an instance can have, under
 // any definition of its program.
-func (e *Env) RuntimePaths(instance string) []string {
+func (p *Paths) Runtime(instance string) []string {
 	return []string{
-		e.FIFOPath(instance, logs.Stdout), e.FIFOPath(instance, logs.Stderr), e.FIFOPath(instance, LoggerInput),
-		e.notifySocket(instance),
+		p.FIFO(instance, logs.Stdout), p.FIFO(instance, logs.Stderr), p.FIFO(instance, LoggerInput),
+		p.notifySocket(instance),
 	}
 }
 
-// privateTmpOf returns the directory of the run's private_tmp. It is on the file system of /tmp.
+// PrivateTmp returns the directory of the run's private_tmp. It is on the file system of /tmp.
 // Nobody can guess its name before it exists.
-func privateTmpOf(r *run) string {
-	return filepath.Join("/tmp", "superd-"+r.in.Name+"-"+r.invocationID)
+func PrivateTmp(instance, invocationID string) string {
+	return filepath.Join("/tmp", "superd-"+instance+"-"+invocationID)
 }
 
-// notifySocketOf returns the path of the notify socket of a run with that definition; empty if the
+// NotifySocket returns the path of the notify socket of a run with that definition; empty if the
 // program has none.
-func (e *Env) notifySocketOf(instance string, p *config.Program) string {
-	if p.Watchdog == 0 && (p.Ready == nil || !p.Ready.Notify) {
+func (p *Paths) NotifySocket(instance string, program *config.Program) string {
+	if program.Watchdog == 0 && (program.Ready == nil || !program.Ready.Notify) {
 		return ""
 	}
-	return e.notifySocket(instance)
+	return p.notifySocket(instance)
 }
 
 // notifySocket returns the path that the instance's notify socket has, if there is one.
-func (e *Env) notifySocket(instance string) string {
-	return filepath.Join(e.Paths.NotifyDir, socketName(e.NotifyKey, instance))
+func (p *Paths) notifySocket(instance string) string {
+	return filepath.Join(p.NotifyDir, socketName(p.NotifyKey, instance))
 }
 
 // socketName returns the name of an instance's notify socket. Any process that knows the name can
@@ -91,13 +103,13 @@ func socketName(key []byte, instance string) string {
 }
 
 // LogOptions returns the log options of an instance with that definition.
-func (e *Env) LogOptions(instance string, program *config.Program) logs.Options {
+func (p *Paths) LogOptions(instance string, program *config.Program) logs.Options {
 	o := logs.Options{
 		Program:     program.Name,
 		User:        program.User,
-		Path:        program.LogPath(e.Paths.LogDir, instance),
+		Path:        program.LogPath(p.LogDir, instance),
 		Split:       len(OutputStreams(program)) > 1,
-		StderrPath:  program.StderrPath(e.Paths.LogDir, instance),
+		StderrPath:  program.StderrPath(p.LogDir, instance),
 		Format:      frame.Format(program.Log.Format),
 		MaxSize:     program.Log.MaxSize,
 		MaxAge:      program.Log.MaxAge,
@@ -116,7 +128,7 @@ func (e *Env) LogOptions(instance string, program *config.Program) logs.Options 
 		o.Sink, o.Address, o.Identifier, o.Facility = sink.Kind(program.Log.Sink), program.Log.Address, program.Log.Identifier, program.Log.Facility.Number()
 	}
 	if program.Log.Sink == config.SinkCommand {
-		o.Address = e.loggerInputPath(program)
+		o.Address = p.loggerInput(program)
 	}
 	return o
 }

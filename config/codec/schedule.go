@@ -1,4 +1,4 @@
-package config
+package codec
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/netresearch/go-cron"
 
-	"superd/config/codec"
 	"superd/config/document"
 	"superd/internal/words"
 )
@@ -18,6 +17,11 @@ type Schedule struct {
 	Every time.Duration      // more than 0
 	Cron  *cron.SpecSchedule // with a Next that expects times without daylight saving, such as UTC
 }
+
+// ScheduleLine reads a schedule, as [ParseSchedule] does. It returns the text.
+var ScheduleLine = Text(`"@every DURATION" or cron line`, "a string", func(s string) (string, error) {
+	return s, checkSchedule(s)
+}, QuoteSet)
 
 // leastPeriod is the shortest period of a schedule, so that superd does not spend its time starting
 // programs.
@@ -93,7 +97,7 @@ func ParseSchedule(s string) (Schedule, error) {
 const maxSearchYears = 8
 
 func parsePeriod(s, period string) (Schedule, error) {
-	every, err := codec.ParseDurationAfter(period, "@every ", func(d time.Duration) bool { return d > 0 })
+	every, err := ParseDurationAfter(period, "@every ", func(d time.Duration) bool { return d > 0 })
 	switch {
 	case err != nil:
 		return Schedule{}, fmt.Errorf("in %s: %w", document.Quote(s), err)

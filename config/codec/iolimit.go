@@ -1,4 +1,4 @@
-package config
+package codec
 
 import (
 	"cmp"
@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"superd/config/codec"
 	"superd/config/document"
 	"superd/internal/words"
 )
@@ -22,17 +21,17 @@ type IOLimit struct {
 // ioRates are the keys of a device, in the order in which they are shown.
 var ioRates = []struct {
 	name  string
-	kind  codec.Codec[int64]
+	kind  Codec[int64]
 	field func(*IOLimit) **int64
 }{
-	{"read", codec.Size(1), func(l *IOLimit) **int64 { return &l.Read }},
-	{"write", codec.Size(1), func(l *IOLimit) **int64 { return &l.Write }},
-	{"read_ops", codec.Integer[int64](1, 1<<30), func(l *IOLimit) **int64 { return &l.ReadOps }},
-	{"write_ops", codec.Integer[int64](1, 1<<30), func(l *IOLimit) **int64 { return &l.WriteOps }},
+	{"read", Size(1), func(l *IOLimit) **int64 { return &l.Read }},
+	{"write", Size(1), func(l *IOLimit) **int64 { return &l.Write }},
+	{"read_ops", Integer[int64](1, 1<<30), func(l *IOLimit) **int64 { return &l.ReadOps }},
+	{"write_ops", Integer[int64](1, 1<<30), func(l *IOLimit) **int64 { return &l.WriteOps }},
 }
 
-// ioLimits reads a table with a table of rates for each device.
-var ioLimits = codec.Codec[[]IOLimit]{
+// IOLimits reads a table with a table of rates for each device.
+var IOLimits = Codec[[]IOLimit]{
 	Name: "table of tables",
 	Show: func(limits []IOLimit) string {
 		if len(limits) == 0 {
@@ -50,7 +49,7 @@ var ioLimits = codec.Codec[[]IOLimit]{
 		}
 		return "{ " + strings.Join(devices, ", ") + " }"
 	},
-	Read: func(v codec.Value) ([]IOLimit, bool) {
+	Read: func(v Value) ([]IOLimit, bool) {
 		const example = `write { "/dev/sda" = { read = "10MB", write_ops = 100 } }`
 		if _, ok := v.Raw.(map[string]any); !ok {
 			v.Fail("must be a table of devices, got %s: %s", v.Describe(), example)
@@ -73,7 +72,7 @@ var ioLimits = codec.Codec[[]IOLimit]{
 }
 
 // readIOLimit reads the table of one device.
-func readIOLimit(v codec.Value, path string) (l IOLimit, ok bool) {
+func readIOLimit(v Value, path string) (l IOLimit, ok bool) {
 	if !filepath.IsAbs(path) {
 		v.FailKey(`%s is not an absolute path: write that of a device, such as "/dev/sda", or of a file on it`, document.Quote(path))
 		return l, false

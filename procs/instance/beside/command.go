@@ -1,4 +1,4 @@
-package instance
+package beside
 
 import (
 	"cmp"
@@ -19,7 +19,7 @@ import (
 // has the process tree of the exec checks, so it ends with all its processes, and a successor ends
 // what is left of it. Until its end, the run is not over.
 type command struct {
-	run     *run
+	of      *Commands
 	key     string // of the configuration: check_command
 	words   []string
 	user    string        // that it runs as; empty: that of the program
@@ -35,27 +35,33 @@ type command struct {
 	over    bool // its result is known, or does not matter
 }
 
+// newCommand returns a command of the run, which start starts.
+func (b *Commands) newCommand(key string, words []string, limit string, timeout time.Duration) *command {
+	user := b.Run.Program().HooksUser
+	return &command{of: b, key: key, words: words, user: user, limit: limit, timeout: timeout}
+}
+
 // start starts the command when the journal says so. captured reports whether its last lines go to
 // done instead of the log of the program. done is called once, on the loop, not before start has
 // returned, unless the command is dropped.
 func (c *command) start(captured bool) {
-	in := c.run.in
-	c.scope = in.Scope.Child()
+	b := c.of
+	c.scope = b.Scope.Child()
 	if captured {
-		capture, err := in.Env.Host.Capture(c.scope)
+		capture, err := b.Host.Capture(c.scope)
 		if err != nil {
 			c.scope.Post(func() { c.end(execprobe.NotRun{Err: fmt.Errorf("capture its output: %w", err)}) })
 			return
 		}
 		c.capture = capture
 	}
-	in.Save()
-	in.Env.Records.AfterSaving(func(error) {
-		if !c.over && !in.Closed() {
+	b.Run.Save()
+	b.AfterSaving(func(error) {
+		if !c.over && !b.Scope.Closed() {
 			if c.timeout > 0 {
 				c.timer = c.scope.After(c.timeout+host.KillPause, c.timedOut)
 			}
-			c.stop = in.execChecks("").Check(c.spec, c.end)
+			c.stop = b.Run.Checks().Check(c.spec, c.end)
 		}
 	})
 }
@@ -64,13 +70,13 @@ func (c *command) start(captured bool) {
 // the queue counts for the command itself. Since a check may be unkillable, the wait has a limit of
 // its own.
 func (c *command) timedOut() {
-	in := c.run.in
-	pending, _, _ := in.checks.Current()
+	checks := c.of.Run.Checks()
+	pending, _, _ := checks.Current()
 	var err error
-	startedAt := in.checks.StartedAt()
-	switch rest := startedAt + c.timeout - in.Env.Loop.Now(); {
+	startedAt := checks.StartedAt()
+	switch rest := startedAt + c.timeout - c.of.now(); {
 	case !c.begun:
-		why := cmp.Or(in.checks.Unkillable(), "it does not end")
+		why := cmp.Or(checks.Unkillable(), "it does not end")
 		err = execprobe.NotRun{Err: fmt.Errorf("waited for an earlier check: %s", why)}
 	case pending != nil && pending.Queued():
 		c.timer.Reset(c.timeout) // the machine is slow, not the command
@@ -94,16 +100,14 @@ func (c *command) shift(by time.Duration) {
 	if c.timeout > 0 {
 		c.timeout += by
 	}
-	if c.timer.Active() {
-		c.timer.Reset(c.timer.Due() + by - c.run.in.Env.Loop.Now())
-	}
+	shift(c.timer, by, c.of.now())
 }
 
 // spec returns the specification of its process, which is started now.
 func (c *command) spec() *host.SpawnSpec {
-	r := c.run
+	r := c.of.Run
 	c.begun = true
-	r.ownBeside().commands++
+	c.of.running++
 	if c.timeout > 0 {
 		c.timer.Reset(c.timeout)
 	}
@@ -111,9 +115,9 @@ func (c *command) spec() *host.SpawnSpec {
 	if c.capture != nil {
 		output = func(uint32) (int, error) { return c.capture.Writer() }
 	}
-	spec := commandSpec(r, c.words, output)
+	spec := r.Spec(c.words, output)
 	spec.User = c.user
-	if p := r.main.process; p != nil {
+	if p := r.Main(); p != nil {
 		spec.Own.Set("MAINPID", strconv.Itoa(p.Pid()))
 	}
 	return spec
@@ -137,10 +141,13 @@ func (c *command) finish() {
 	if !c.begun {
 		return
 	}
-	b := c.run.beside
-	b.commands--
-	b.commandAt = c.run.in.Env.Loop.Now()
+	c.of.running--
+	c.of.endedAt = c.of.now()
 }
+
+// commandLines is how many of the last lines of a command that failed are shown: checks often print
+// more than the mistake.
+const commandLines = 20
 
 // end handles its result.
 func (c *command) end(err error) {
@@ -151,7 +158,7 @@ func (c *command) end(err error) {
 	var output []string
 	if c.capture != nil {
 		text, cut := c.capture.Tail()
-		output = eventlog.LastLines(text, cut, outputLines)
+		output = eventlog.LastLines(text, cut, commandLines)
 	}
 	c.scope.Close()
 	if _, notRun := errors.AsType[execprobe.NotRun](err); notRun {
@@ -175,4 +182,11 @@ func (c *command) stage() string {
 		return c.name() + ": waits for a check"
 	}
 	return "running " + c.name()
+}
+
+// shift moves a timer that is active. t may be nil.
+func shift(t *loop.Timer, by, now time.Duration) {
+	if t.Active() && by != 0 {
+		t.Reset(t.Due() + by - now)
+	}
 }

@@ -1,4 +1,6 @@
-package config
+// Package environ makes the environment of a run from what superd inherited, what the run and its
+// user add, and what a program sets, and expands references to these variables.
+package environ
 
 import (
 	"errors"
@@ -10,13 +12,23 @@ import (
 	"superd/config/document"
 )
 
-// runVariables are set by superd for each run and can't be overridden.
-var runVariables = []string{
-	"SUPERD_INSTANCE", "SUPERD_INVOCATION_ID", "SUPERD_NAME", "SUPERD_OWNER", "SUPERD_REPLICA",
+// IsOfRun reports whether superd sets the variable for each run. Nothing else can set it.
+func IsOfRun(name string) bool {
+	switch name {
+	case "SUPERD_INSTANCE", "SUPERD_INVOCATION_ID", "SUPERD_NAME", "SUPERD_OWNER", "SUPERD_REPLICA":
+		return true
+	}
+	return false
 }
 
-// identityVariables are set from the user that a program runs as.
-var identityVariables = []string{"HOME", "LOGNAME", "SHELL", "USER"}
+// IsOfIdentity reports whether the variable is set from the user that a program runs as.
+func IsOfIdentity(name string) bool {
+	switch name {
+	case "HOME", "LOGNAME", "SHELL", "USER":
+		return true
+	}
+	return false
+}
 
 // inherited reports whether programs may inherit a variable of superd's environment. Variables
 // about superd itself are not inherited.
@@ -77,6 +89,14 @@ func (v Variables) find(name string) (at int, ok bool) {
 	return slices.BinarySearchFunc(v, name, func(a assignment, name string) int { return strings.Compare(a.name, name) })
 }
 
+// A Template is what is executed, with references that are not yet expanded.
+type Template struct {
+	Command   []string
+	Directory string
+	Own       map[string]string // variables
+	Inherit   bool              // whether those of the base are inherited
+}
+
 // Resolve returns what to execute: arguments, environment (KEY=VALUE, by name) and absolute
 // directory, all expanded.
 //
@@ -87,11 +107,11 @@ func (v Variables) find(name string) (at int, ok bool) {
 //
 // The error names the key and each variable that is not set. A variable that stands for words need
 // not be set.
-func (p *Program) Resolve(base, run Variables, identity, envFile map[string]string) (argv, env []string, dir string, err error) {
-	if !p.InheritEnvironment {
+func (t *Template) Resolve(base, run Variables, identity, envFile map[string]string) (argv, env []string, dir string, err error) {
+	if !t.Inherit {
 		base = nil
 	}
-	vars := &variables{own: p.Environment, above: above(run, identity, envFile), base: base}
+	vars := &variables{own: t.Own, above: above(run, identity, envFile), base: base}
 
 	var errs []error
 	expandKey := func(key, template string) string {
@@ -101,8 +121,8 @@ func (p *Program) Resolve(base, run Variables, identity, envFile map[string]stri
 		}
 		return expanded
 	}
-	argv = make([]string, 0, len(p.Command))
-	for _, arg := range p.Command {
+	argv = make([]string, 0, len(t.Command))
+	for _, arg := range t.Command {
 		if name, ok := document.WordsOf(arg); ok {
 			words, err := vars.words("command", name)
 			if err != nil {
@@ -116,15 +136,15 @@ func (p *Program) Resolve(base, run Variables, identity, envFile map[string]stri
 	if len(errs) == 0 && (len(argv) == 0 || argv[0] == "") {
 		errs = append(errs, errors.New("expand command: the name of the program is empty"))
 	}
-	if dir = expandKey("directory", p.Directory); len(errs) == 0 && !strings.HasPrefix(dir, "/") {
+	if dir = expandKey("directory", t.Directory); len(errs) == 0 && !strings.HasPrefix(dir, "/") {
 		errs = append(errs, fmt.Errorf("expand directory: %s is not an absolute path",
 			document.Quote(dir)))
 	}
 	// Merge three lists that are sorted by name. For equal names the program's own entry wins, then
 	// that of the upper list.
-	env = make([]string, 0, len(base)+len(vars.above)+len(p.Environment)+len(run))
+	env = make([]string, 0, len(base)+len(vars.above)+len(t.Own)+len(run))
 	add := func(name, text string) {
-		if _, ours := run.find(name); !ours && !slices.Contains(runVariables, name) {
+		if _, ours := run.find(name); !ours && !IsOfRun(name) {
 			env = append(env, text)
 		}
 	}
@@ -145,7 +165,7 @@ func (p *Program) Resolve(base, run Variables, identity, envFile map[string]stri
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.Environment)) {
+	for _, name := range slices.Sorted(maps.Keys(t.Own)) {
 		value, _, err := vars.lookup(name)
 		if err != nil {
 			errs = append(errs, err)
@@ -171,7 +191,7 @@ func above(run Variables, identity, envFile map[string]string) Variables {
 	}
 	all := make(Variables, 0, len(envFile)+len(identity)+len(run))
 	for name, value := range envFile {
-		if !slices.Contains(runVariables, name) {
+		if !IsOfRun(name) {
 			all = append(all, assignment{name, value, name + "=" + value})
 		}
 	}
@@ -253,13 +273,13 @@ func (v *variables) expand(key, template string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("expand %s: %w", key, err)
 	case len(unset) > 0:
-		return "", fmt.Errorf("expand %s: %s", key, unsetMessage(unset))
+		return "", fmt.Errorf("expand %s: %s", key, UnsetMessage(unset))
 	}
 	return expanded, nil
 }
 
-// unsetMessage returns a message that variables are not set, with the remedy.
-func unsetMessage(names []string) string {
+// UnsetMessage returns a message that variables are not set, with the remedy.
+func UnsetMessage(names []string) string {
 	references := make([]string, len(names))
 	for i, name := range names {
 		references[i] = "${" + name + "}"

@@ -1,0 +1,371 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"superd/config/codec"
+	"superd/config/document"
+	"superd/config/listen"
+	"superd/internal/words"
+)
+
+// ProgramSockets say which sockets a program gets, how, and when. A program with other sockets, or
+// with others of their addresses, needs a new run.
+type ProgramSockets struct {
+	List []ProgramSocket // not empty; descriptors are in this order
+	Pass SocketPass
+
+	OnConnect      bool          // started by the first connection; Autostart is false then
+	IdleTimeout    time.Duration // without a connection, until it is stopped; 0: it is not
+	Accept         bool          // superd accepts, and each connection has a process of its own
+	MaxConnections int           // with Accept; 1 or more
+}
+
+// A ProgramSocket is what a program gets of a socket.
+type ProgramSocket struct {
+	Name   string
+	FDName string
+	Listen []listen.Address
+}
+
+// SocketPass says how a program gets its sockets.
+type SocketPass string
+
+// The values of socket_pass.
+const (
+	// From descriptor 3 on, with LISTEN_FDS, LISTEN_FDNAMES and LISTEN_PID
+	PassSystemd SocketPass = "systemd"
+	PassFD      SocketPass = "fd"    // from descriptor 3 on, with the number in ${SOCKET_FD_NAME}
+	PassStdin   SocketPass = "stdin" // as standard input
+)
+
+// firstSocketFD is the number of the first socket that a program gets. Source: SD_LISTEN_FDS_START
+// in man 3 sd_listen_fds.
+const firstSocketFD = 3
+
+// A SocketFD is a descriptor with which a program is started.
+type SocketFD struct {
+	Number  int
+	Socket  string // its name
+	FDName  string
+	Address listen.Address
+	// The variable that has the number, with [PassFD]: SOCKET_FD_http, or SOCKET_FD_http_2 for the
+	// second address of a socket
+	Variable string
+}
+
+// FDs returns the descriptors that each run of the program gets; none with Accept, where a process
+// gets its connection only: see [ProgramSockets.First]. s may be nil.
+func (s *ProgramSockets) FDs() []SocketFD {
+	if s == nil || s.Accept {
+		return nil
+	}
+	var all []SocketFD
+	for _, socket := range s.List {
+		for i, address := range socket.Listen {
+			fd := SocketFD{Number: s.First() + len(all), Socket: socket.Name, FDName: socket.FDName, Address: address}
+			if s.Pass == PassFD {
+				fd.Variable = socketVariable(socket.Name, i)
+			}
+			all = append(all, fd)
+		}
+	}
+	return all
+}
+
+// First returns the number of the first descriptor, or that of the connection with Accept.
+func (s *ProgramSockets) First() int {
+	if s.Pass == PassStdin {
+		return 0
+	}
+	return firstSocketFD
+}
+
+// socketVariablePrefix begins the variables with numbers of descriptors.
+const socketVariablePrefix = "SOCKET_FD_"
+
+// socketVariable returns the variable for address i of a socket, counted from 0.
+func socketVariable(socket string, i int) string {
+	name := socketVariablePrefix + strings.NewReplacer(".", "_", "-", "_").Replace(socket)
+	if i > 0 {
+		name += "_" + strconv.Itoa(i+1)
+	}
+	return name
+}
+
+// defaultMaxConnections is that of systemd. Source: MaxConnections= in man 5 systemd.socket.
+const defaultMaxConnections = 64
+
+// programSocketKeys returns the keys of a program that concern sockets, in the order of the
+// reference.
+func programSocketKeys() []key {
+	return []key{
+		bind("program", "sockets", socketList,
+			func(d *builder) *[]ProgramSocket { return &d.sockets.List },
+			"The sockets that it gets, by the names of their tables: see [Sockets](#sockets). "+
+				"All its replicas share them."),
+		bind("program", "socket_pass", codec.Choice(PassSystemd, PassFD, PassStdin),
+			func(d *builder) *SocketPass { return &d.sockets.Pass },
+			"How: as systemd passes them; as descriptors whose numbers are in "+
+				"`${SOCKET_FD_NAME}`; or as standard input."),
+		bind("program", "idle_timeout", codec.Duration(true),
+			func(d *builder) *time.Duration { return &d.sockets.IdleTimeout },
+			"With `autostart = \"on-connect\"`: after how long without a connection it is "+
+				"stopped; `\"0s\"`: never."),
+		bind("program", "accept", codec.Boolean,
+			func(d *builder) *bool { return &d.sockets.Accept },
+			"Whether superd accepts connections and starts a process for each, as inetd does, "+
+				"with `autostart = \"on-connect\"`. The process gets the connection instead of the "+
+				"socket."),
+		bind("program", "max_connections", codec.Integer(1, most),
+			func(d *builder) *int { return &d.sockets.MaxConnections },
+			"With `accept`: how many connections are served at a time. More wait."),
+	}
+}
+
+// socketList reads names of sockets. They are looked up when all sockets are known.
+var socketList = func() codec.Codec[[]ProgramSocket] {
+	name := codec.Text("string", "the name of a socket", func(s string) (ProgramSocket, error) {
+		if s == "" {
+			return ProgramSocket{}, fmt.Errorf("is empty: write the name of a socket")
+		}
+		return ProgramSocket{Name: s}, nil
+	}, func(s ProgramSocket) string { return strconv.Quote(s.Name) })
+	return codec.List("array of strings", name)
+}()
+
+// onConnect is the value of autostart for a program that connections start.
+const onConnect = "on-connect"
+
+// autostartKey returns the key autostart, which has two fields.
+func autostartKey() key {
+	show := func(d *builder) string {
+		if d.sockets.OnConnect {
+			return strconv.Quote(onConnect)
+		}
+		return strconv.FormatBool(d.Autostart)
+	}
+	return key{
+		table: "program", name: "autostart", codec: `boolean or "on-connect"`,
+		doc: "Whether it starts with superd. `\"on-connect\"`: it starts with the first connection " +
+			"to one of its `sockets`.",
+		set: func(d *builder, v codec.Value) {
+			start, isBool := v.Raw.(bool)
+			if !isBool && v.Raw != onConnect {
+				v.Fail(`must be true, false or "on-connect", got %s`, v.Describe())
+				return
+			}
+			d.Autostart, d.sockets.OnConnect = start, !isBool
+		},
+		get:   func(d *builder) any { return show(d) },
+		shown: show,
+	}
+}
+
+// joinSockets gives the programs their sockets, and checks both together.
+func (l *loader) joinSockets() {
+	used := map[string]bool{}
+	starts := map[string]*builder{} // by socket, the program that connections start
+	for _, d := range l.programs {
+		known := l.lookUpSockets(d)
+		for _, s := range d.sockets.List {
+			used[s.Name] = true
+		}
+		if known {
+			d.checkSockets()
+			d.checkStarts(starts)
+		}
+	}
+	l.checkRemoved()
+	for _, d := range l.sockets {
+		if !used[d.Name] && len(d.Invalid) == 0 {
+			d.self.Warn("no program uses this socket: add it to the sockets of one, or remove it")
+		}
+	}
+}
+
+// lookUpSockets fills in the sockets that a program names. It reports whether all of them exist and
+// are valid; a program whose sockets are not is invalid, too.
+func (l *loader) lookUpSockets(d *builder) (known bool) {
+	d.Sockets = nil
+	list := slices.Clone(d.sockets.List)
+	items, isArray := d.mistakeAt("sockets").Items()
+	if len(items) != len(list) || isArray != d.anySet("sockets") {
+		return false // reported elsewhere
+	}
+	known = true
+	for i := range list {
+		name := list[i].Name
+		of := l.socketBuilders[name]
+		switch {
+		case of == nil:
+			items[i].Fail("there is no socket %s%s", document.Quote(name),
+				words.DidYouMean(name, slices.Sorted(maps.Keys(l.socketBuilders)), ": add a table [socket.NAME] for it, or remove it here"))
+			known = false
+		case slices.ContainsFunc(list[:i], func(s ProgramSocket) bool { return s.Name == name }):
+			items[i].Fail("%q stands twice: remove one", name)
+			known = false
+		case len(of.Invalid) > 0:
+			d.Invalid = append(d.Invalid, of.Invalid...)
+			known = false
+		default:
+			list[i].FDName, list[i].Listen = of.socket.FDName, of.socket.Listen
+		}
+	}
+	if d.sockets.List = list; len(list) > 0 {
+		sockets := d.sockets
+		d.Sockets = &sockets
+	}
+	return known
+}
+
+// checkRemoved warns of a socket in a directory that superd removes when a run ends.
+func (l *loader) checkRemoved() {
+	const root = "/run/" // of a superd that is root
+	for _, d := range l.programs {
+		if !d.RemovesDirectories() {
+			continue
+		}
+		for _, name := range d.runtimeNames() {
+			for _, socket := range l.sockets {
+				if len(socket.Invalid) > 0 {
+					continue
+				}
+				for i, address := range socket.socket.Listen {
+					if within(address.Path(), root+name) {
+						socket.address(i).Warn("%q is in a runtime_directory of %q, which is removed when a run ends: choose another path, or write runtime_directory_preserve = true there", address, d.Name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// checkStarts refuses a socket whose connections start two programs.
+func (d *builder) checkStarts(starts map[string]*builder) {
+	if d.Sockets == nil || !d.Sockets.OnConnect {
+		return
+	}
+	for i, s := range d.Sockets.List {
+		if first := starts[s.Name]; first != nil {
+			items, _ := d.mistakeAt("sockets").Items()
+			items[i].Fail("connections to %q start %q already (%s): remove it from one of them, or write autostart = true or false there",
+				s.Name, first.Name, first.self.Position())
+			continue
+		}
+		starts[s.Name] = d
+	}
+}
+
+// checkSockets checks the keys of a program that concern its sockets in combination.
+func (d *builder) checkSockets() {
+	s := &d.sockets
+	if len(s.List) == 0 {
+		if s.OnConnect {
+			d.mistakeAt("autostart").Fail(`"on-connect" needs sockets that are connected to: write sockets = ["NAME"], too`)
+		}
+		d.refuseSet("has no meaning without sockets: add them, or remove it", "socket_pass", "idle_timeout", "accept", "max_connections")
+		return
+	}
+	fds := s.FDs()
+	if s.Pass == PassStdin && len(fds) > 1 {
+		d.mistakeAt("socket_pass", "sockets").Fail(`"stdin" is one descriptor, and the sockets have %d: name one socket with one address, or write socket_pass = "systemd" or "fd"`, len(fds))
+	}
+	if last := s.First() + len(fds); d.Ready != nil && d.Ready.FD >= firstSocketFD && d.Ready.FD < last {
+		d.mistakeAt("ready.fd").Fail("%d is the number of a socket of the program: write %d", d.Ready.FD, last)
+	}
+	if s.OnConnect && d.Type == TypeOneshot {
+		d.mistakeAt("autostart", "type").Fail(`"on-connect" is for services: write type = "service", or autostart = false`)
+	}
+	switch {
+	case s.Accept:
+		d.checkAccept()
+	case !s.OnConnect:
+		d.refuseSet(`has no meaning without autostart = "on-connect": write that, too, or remove it`, "idle_timeout", "max_connections")
+	default:
+		d.refuseSet("has no meaning without accept = true: write that, too, or remove it", "max_connections")
+	}
+	if s.Pass == PassFD {
+		d.checkSocketVariables(fds)
+	}
+}
+
+// checkAccept checks a program that has a process for each connection.
+func (d *builder) checkAccept() {
+	s := &d.sockets
+	if !s.OnConnect {
+		d.mistakeAt("accept").Fail(`each connection starts a process: write autostart = "on-connect", too`)
+	}
+	for _, socket := range s.List {
+		for _, address := range socket.Listen {
+			if !address.Network.Connects() {
+				d.mistakeAt("accept", "sockets").Fail("%q of the socket %q has no connections to accept: write accept = false, or use addresses of TCP and Unix sockets only", address, socket.Name)
+			}
+		}
+	}
+	if s.Pass == PassFD {
+		d.mistakeAt("socket_pass", "accept").Fail(`"fd" is for sockets, and a connection needs no number: write "stdin" or "systemd"`)
+	}
+	if d.Replicas != 1 {
+		d.mistakeAt("replicas", "accept").Fail("connections are the replicas of a program with accept: write max_connections = %d, or remove it", max(1, d.Replicas))
+	}
+	const why = "has no meaning with accept, where each connection has a process of its own: remove it"
+	d.refuseSet(why, "idle_timeout", "ready", "health", "rolling")
+	d.Ready, d.Health, d.Rolling = nil, nil, nil // of [defaults]
+}
+
+// refuseSet refuses keys that the table itself sets.
+func (d *builder) refuseSet(why string, names ...string) {
+	for _, name := range names {
+		if v, ok := d.set[name]; ok {
+			v.FailKey("%s", why)
+		}
+	}
+}
+
+// checkSocketVariables refuses variables that would stand for two things.
+func (d *builder) checkSocketVariables(fds []SocketFD) {
+	owners := map[string]string{}
+	for _, fd := range fds {
+		if other, taken := owners[fd.Variable]; taken {
+			d.mistakeAt("sockets").Fail("${%s} would stand for %q and for %q: rename one of them", fd.Variable, other, fd.Socket)
+			return
+		}
+		owners[fd.Variable] = fd.Socket
+		if _, own := d.Environment[fd.Variable]; own {
+			d.variable(fd.Variable).FailKey("is set by superd itself, to the descriptor of a socket: choose another name")
+		}
+	}
+}
+
+// checkReference returns why a variable that is not set has the name of one with a descriptor; nil
+// if it has another name.
+func (d *builder) checkReference(variable string) error {
+	if !strings.HasPrefix(variable, socketVariablePrefix) {
+		return nil
+	}
+	asFDs := d.sockets
+	asFDs.Pass, asFDs.Accept = PassFD, false
+	var all []string
+	for _, fd := range asFDs.FDs() {
+		if fd.Variable == variable {
+			return fmt.Errorf("${%s} has a value with socket_pass = \"fd\" only: write that, too", variable)
+		}
+		all = append(all, fd.Variable)
+	}
+	if nearest := words.Nearest(variable, all); nearest != "" {
+		return fmt.Errorf("${%s} is no socket of the program: did you mean ${%s}?", variable, nearest)
+	}
+	return fmt.Errorf("${%s} is no socket of the program: add it to sockets, or remove this", variable)
+}
+
+// setsSocket reports whether superd sets the variable to the number of a descriptor.
+func (d *builder) setsSocket(variable string) bool {
+	return strings.HasPrefix(variable, socketVariablePrefix) &&
+		slices.ContainsFunc(d.Sockets.FDs(), func(fd SocketFD) bool { return fd.Variable == variable })
+}

@@ -1,0 +1,40 @@
+package instance
+
+import (
+	"superd/procs/fsm"
+	"superd/procs/instance/beside"
+)
+
+// Reload reloads the program. Each done is called once, perhaps before Reload returns.
+func (in *Instance) Reload(done ...func(beside.Outcome)) {
+	if in.run != nil && in.Machine.State() == fsm.Running {
+		in.run.ownBeside().Reload(done...)
+		return
+	}
+	for _, answer := range done {
+		answer(beside.Outcome{Message: "not reloaded: it is " + in.Machine.State().String()})
+	}
+}
+
+// CheckConfiguration runs check_command, if the program has one and runs. done is called once,
+// perhaps before CheckConfiguration returns.
+func CheckConfiguration(in *Instance, done func(beside.Outcome)) {
+	if in.run == nil || in.Machine.State() != fsm.Running {
+		done(beside.Outcome{OK: true})
+		return
+	}
+	in.run.ownBeside().CheckConfiguration(done)
+}
+
+// ownBeside returns the run's commands beside the main process, and allocates it if necessary.
+func (r *run) ownBeside() *beside.Commands {
+	if r.beside == nil {
+		in := r.in
+		r.beside = beside.New(beside.Options{
+			Instance: in.Name, Run: (*port)(r), Supervisor: in.Env.Scope, Scope: &in.Scope,
+			Main: &r.main.scope, Host: in.Env.Host, Log: in.Env.Log,
+			AfterSaving: in.Env.Records.AfterSaving,
+		})
+	}
+	return r.beside
+}

@@ -1,0 +1,139 @@
+package instance
+
+import (
+	"testing"
+	"time"
+
+	"superd/config"
+	"superd/pidfd"
+	"superd/procs/eventlog"
+	"superd/procs/fsm"
+	"superd/procs/host/hosttest"
+	"superd/procs/instance/paths"
+	"superd/procs/snapshot"
+)
+
+// TestNotKilledIsRecordedOnce: with final_kill = false it is recorded once a run that processes
+// outlive the stop time-out, though superd is restarted, and the main process leaves others.
+func TestNotKilledIsRecordedOnce(t *testing.T) {
+	b := runningBench(t, func(p *config.Program) { p.NoFinalKill = true })
+	main := b.main()
+	main.IgnoresStop = true
+	recorded := func() (n int) {
+		for _, e := range b.events {
+			if e.Kind == eventlog.State && e.ReasonKind == fsm.ReasonNotKilled.String() {
+				n++
+			}
+		}
+		return n
+	}
+	b.stop()
+	b.v.RunFor(time.Minute)
+	for range 2 {
+		b.succeed()
+		b.v.RunFor(time.Minute)
+	}
+	child := b.kernel.NewProcess("web", b.in.run.invocationID, hosttest.RoleEscaped)
+	child.IgnoresStop = true
+	main.End(pidfd.Exit{Known: true})
+	b.v.RunFor(time.Minute)
+	if n := recorded(); n != 1 || b.in.Machine.State() != fsm.TearingDown {
+		t.Errorf("recorded %d times, %v; want once, and that it waits", n, b.in.Machine.State())
+	}
+	child.End(pidfd.Exit{Known: true})
+	b.v.RunFor(time.Minute)
+	b.start()
+	b.v.RunFor(time.Second)
+	b.main().IgnoresStop = true
+	b.stop()
+	b.v.RunFor(time.Minute)
+	if n := recorded(); n != 2 {
+		t.Errorf("recorded %d times, want it once more for the second run", n)
+	}
+	b.main().End(pidfd.Exit{Known: true})
+	b.v.RunFor(time.Minute)
+	b.close()
+}
+
+// TestForkChain: processes that fork while they are killed are all killed, by any kill signal.
+func TestForkChain(t *testing.T) {
+	for _, signal := range []string{"SIGKILL", "SIGABRT"} {
+		b := runningBench(t, func(p *config.Program) {
+			if signal != "SIGKILL" {
+				p.KillSignal = 6
+			}
+		})
+		b.kernel.Mix.ProcessScan, b.kernel.Mix.IgnoresStop = 1, 1
+		b.main().IgnoresStop = true
+		const length = 20
+		forks := 0
+		var fork func()
+		fork = func() {
+			if forks++; forks > length {
+				return
+			}
+			child := b.kernel.NewProcess("web", b.in.run.invocationID, hosttest.RoleEscaped)
+			child.OnEnd(fork)
+		}
+		fork()
+		b.stop()
+		b.v.RunFor(time.Minute)
+		if b.in.Machine.State() != fsm.Stopped || forks <= length {
+			t.Errorf("by %s: %v after %d forks, want it stopped after %d", signal, b.in.Machine.State(), forks, length)
+		}
+		b.close()
+	}
+}
+
+// TestHookInQueue: the time in the queue of spawns does not count for a hook.
+func TestHookInQueue(t *testing.T) {
+	program := testProgram()
+	program.PreStart = [][]string{{hosttest.PreStartCommand}}
+	b := newBench(t, hosttest.FaultMix{SlowSpawn: 29 * time.Second, HookHangs: 1}, program)
+	b.start()
+	hook := func() *hosttest.Process {
+		for p := range b.kernel.Processes() {
+			if p.Role == hosttest.RolePreStart {
+				return p
+			}
+		}
+		return nil
+	}
+	began := b.v.Now()
+	for hook() == nil {
+		b.v.RunFor(time.Second)
+	}
+	queued := b.v.Now() - began
+	b.v.RunFor(29 * time.Second)
+	if queued < 2*time.Second || hook() == nil || b.in.run.hook.failed != nil {
+		t.Fatalf("29s after %v in the queue: %v", queued, b.in.Reason())
+	}
+	b.kernel.Mix = hosttest.FaultMix{}
+	hook().End(pidfd.Exit{Known: true})
+	b.v.RunFor(time.Second)
+	b.want("spawning running", "")
+	b.finish()
+}
+
+// TestEndOfLoggerInput: a logger that does not start again gets the end of its input instead of the
+// stop signal. One that does keeps its input.
+func TestEndOfLoggerInput(t *testing.T) {
+	for _, last := range []bool{false, true} {
+		b := runningBench(t, func(p *config.Program) { p.LoggerOf = "db" })
+		fd := b.v.NewFD()
+		b.in.Output.Reattach(paths.LoggerInput, fd, b.StoreFD(fd, false))
+		main := b.main()
+		b.phase.Ending = last
+		b.stop()
+		b.v.RunFor(9 * time.Second)
+		saved := b.records[snapshot.InstanceKey("web")].(*snapshot.Instance)
+		if open := b.in.Output.Input().ReadFD == fd; open == last || saved.Input == last || main.Zombie == last {
+			t.Errorf("last %v: input open %v, recorded %v, ended by the stop signal %v",
+				last, open, saved.Input, main.Zombie)
+		}
+		main.End(pidfd.Exit{Known: true})
+		b.v.RunFor(time.Minute)
+		b.in.Output.CloseInput()
+		b.close()
+	}
+}

@@ -1,0 +1,59 @@
+package daemons
+
+import (
+	"fmt"
+	"net"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"superd/tests/harness"
+)
+
+// TestRsyslog: no message is lost when files are rotated, or at a stop.
+func TestRsyslog(t *testing.T) {
+	m := newMachine(t, "rsyslog", "rsyslog")
+	m.boot()
+	var sent atomic.Int64
+	request := func() error {
+		conn, err := net.Dial("unixgram", m.path("/dev/log"))
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		_, err = fmt.Fprintf(conn, "<13>Nov 21 07:20:45 daemon: message %d.", sent.Add(1))
+		return err
+	}
+	const file = "/var/log/syslog"
+	written := func() string { return m.read(file+".1") + m.read(file) }
+	m.reloads(request, func() {
+		m.run("mv", file, file+".1") // as logrotate does
+	}, func() bool { return m.read(file) != "" })
+	m.refuses("/etc/rsyslog.conf", "module(load=\"imuxsok\")\n", "could not load module 'imuxsok'")
+	m.upgrades(request)
+	for range 1000 {
+		if err := request(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.stops()
+	numbers := regexp.MustCompile(`message (\d+)\.`).FindAllString(written(), -1)
+	once := make(map[string]bool)
+	for _, n := range numbers {
+		once[n] = true
+	}
+	if int64(len(numbers)) != sent.Load() || int64(len(once)) != sent.Load() {
+		t.Errorf("of %d messages %d are written, %d different ones", sent.Load(), len(numbers), len(once))
+	}
+	m.MustCtl("start", m.name)
+	if err := request(); err != nil {
+		t.Error(err)
+	}
+	harness.Until(t, "a message is written after a start", func() bool {
+		return strings.Contains(written(), fmt.Sprintf("message %d.", sent.Load()))
+	})
+	if owner := m.run("stat", "-c", "%U:%G %a", file); owner != "root:adm 640\n" {
+		t.Errorf("%s is of %s", file, owner)
+	}
+}
