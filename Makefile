@@ -6,7 +6,7 @@ TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-containers bench bench-loop bench-quick clean
+.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-containers bench bench-sandbox bench-loop bench-quick clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -70,12 +70,13 @@ tidy:
 	cd tools && go mod tidy -diff
 
 # The race detector needs cgo and a C compiler; the tests build the static superd themselves.
-# Without it run the simulation and the packages whose code has one goroutine, the torture, whose
-# programs have to be fast, and what measures a birth, which keeps one of Go's processors under the
-# detector. The tests of superd as a whole wait more than they compute: eight of them run at a time.
-# With the tag superd_forkexec the tests build a superd with the plain fork of Go.
+# Without it run the simulation, packages whose code has one goroutine, tests that read texts, the
+# torture, whose programs have to be fast, and what measures a birth, which keeps one of Go's
+# processors under the detector. The tests of superd as a whole wait more than they compute, so four
+# of them run at a time. With the tag superd_forkexec the tests build a superd with the plain fork of
+# Go.
 SIMULATION = Simulation|PlantedDefects|Exploration
-ONE_GOROUTINE = /(config|config/document|procs/deps|procs/fsm|procs/instance|procs/snapshot|sandbox)$$
+ONE_GOROUTINE = /(config|config/codec|config/document|procs/deps|procs/fsm|procs/instance|procs/instance/output|procs/snapshot|sandbox|tests/golden|tests/house|tests/table)$$
 FORKS      = ^Test(ExecFails|InstantExits|KilledChildIsBack|Identity|StopOrder|Upgrade)$$
 unit:
 	CGO_ENABLED=1 go test -race -timeout 10m -skip '$(SIMULATION)' \
@@ -86,7 +87,7 @@ unit:
 	go test -run HoldsUpNobody ./pidfd
 	go test -tags superd_forkexec ./pidfd
 	go test -tags superd_forkexec -run '$(FORKS)' ./tests
-	go test ./tests/torture
+	go test ./tests/torture -torture.kills 30
 	go -C tools test ./...
 
 # The program is built by the tests, which the cache of results does not know: -count=1.
@@ -117,6 +118,9 @@ ROUNDS ?= 3
 PEERS  ?= 1
 bench: ## compare with other supervisors (20 minutes; ONLY=part; UPDATE=1 writes docs)
 	go test -run '^$$' -bench 'Supervisors$(if $(ONLY),/$(ONLY))' -benchtime 1x -timeout 60m ./tests/bench -rounds $(ROUNDS) -rounds.peers $(PEERS) $(if $(UPDATE),$(if $(ONLY),$(error a part is not written into the documentation),-update))
+
+bench-sandbox: ## measure what a sandbox adds to the start of a program (root; 2 minutes)
+	go test ./tests/sandbox -run '^$$' -bench Start -benchtime 3x -timeout 15m
 
 bench-quick: ## run all of bench in small, to see that it works (1 minute)
 	go test -run Supervisors -count=1 -parallel 6 -timeout 10m ./tests/bench -quick

@@ -96,6 +96,7 @@ type Settings struct {
 
 	Replicas   int // 0: none runs
 	Type       Type
+	PIDFile    string `json:",omitzero"` // ${X} not yet expanded, absolute; "" for none
 	Schedule   string // "" for none; else what [ParseSchedule] accepts
 	Autostart  bool
 	Essential  bool
@@ -161,6 +162,7 @@ type Type string
 const (
 	TypeService Type = "service"
 	TypeOneshot Type = "oneshot"
+	TypeForking Type = "forking" // a service whose command ends when its main process runs
 )
 
 // Missed says what happens to missed times of a schedule.

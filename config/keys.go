@@ -145,9 +145,13 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) *int { return &d.Replicas },
 			"Number of instances: `web`, or `web@1` to `web@N`; 0: none. See "+
 				"[Replicas](#replicas)."),
-		bind("program", "type", codec.Choice(TypeService, TypeOneshot),
+		bind("program", "type", codec.Choice(TypeService, TypeOneshot, TypeForking),
 			func(d *builder) *Type { return &d.Type },
-			"A service keeps running; a one-shot ends."),
+			"A service keeps running; a one-shot ends. The command of a `forking` service ends when "+
+				"its main process runs in the background. See [Forking programs](#forking-programs)."),
+		bind("program", "pid_file", pidFile, func(d *builder) *string { return &d.PIDFile },
+			"The file from which superd learns the main process of a `forking` program: an absolute "+
+				"path."),
 		bind("program", "schedule", codec.ScheduleLine, func(d *builder) *string { return &d.Schedule },
 			"When a one-shot runs: `@every 5m`, `@daily` or a cron line. See "+
 				"[Schedules](#schedules)."),

@@ -72,6 +72,9 @@ func (d *builder) checkRolling() {
 	case d.rolling.Surge > 0 && (d.Log.File != "" || d.Log.StderrFile != ""):
 		d.mistakeAt("rolling.surge", "log.file", "log.stderr_file").Fail("an extra instance would have the same log file, %q: remove it, so that each has its own, or write surge = 0 and max_unavailable = 1", cmp.Or(d.Log.File, d.Log.StderrFile))
 		return
+	case d.rolling.Surge > 0 && d.PIDFile != "" && !namesReplica(d.PIDFile):
+		d.mistakeAt("rolling.surge", "pid_file").Fail("%q would be the pid file of an extra instance, too: add ${SUPERD_REPLICA} to it, or write surge = 0 and max_unavailable = 1", d.PIDFile)
+		return
 	case d.rolling.Surge > 0 && d.SharedDirectory() != "":
 		d.mistakeAt("rolling.surge", RuntimeDirectory.Key()).Fail("%q would be removed with an extra instance: add ${SUPERD_REPLICA} to it, or write surge = 0 and max_unavailable = 1", d.SharedDirectory())
 		return

@@ -64,7 +64,7 @@ func (d *builder) check() {
 	if d.Type == TypeOneshot && d.Restart == RestartAlways {
 		d.mistakeAt("restart").Fail(`a one-shot can't be restarted always: write "on-failure" or "never", or a schedule`)
 	}
-	if d.Type == TypeService && d.Schedule != "" {
+	if d.Type != TypeOneshot && d.Schedule != "" {
 		d.mistakeAt("schedule", "type").Fail(`only one-shots have a schedule: write type = "oneshot", too, or remove the schedule`)
 	}
 	for _, name := range []string{"schedule_jitter", "schedule_missed"} {
@@ -101,6 +101,7 @@ func (d *builder) check() {
 			d.mistakeAt(readyChecks...).FailKey("is for services: a one-shot is ready when it has succeeded: remove it")
 		}
 	}
+	d.checkForking()
 	if d.checkProbe("health", healthChecks) {
 		health := d.health
 		d.Health = &health

@@ -48,6 +48,9 @@ func namespaces() Finding {
 		f.Works, f.Error = false, err.Error()
 		f.Keys = append(networkKeys, mountKeys...)
 		f.Remedy = "run superd with CAP_SYS_ADMIN, or let its user make user namespaces"
+	} else if privilege.Administer() && !privilege.AdministerNetworks() {
+		f.Works, f.Error = false, "superd lacks CAP_NET_ADMIN, and can't start a loopback device"
+		f.Keys, f.Remedy = networkKeys, "run superd with CAP_NET_ADMIN"
 	}
 	return f
 }

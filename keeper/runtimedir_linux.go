@@ -25,18 +25,30 @@ func (l *Link) StoreRuntimeDir(path string) error {
 	return nil // stays open while it is stored
 }
 
-// RuntimeDir returns the runtime directory of the predecessor; ok is false if there was none, or it
-// is unknown.
-func (l *Link) RuntimeDir() (path string, ok bool) {
+// RuntimeDir returns the runtime directory of the predecessor; ok is false if there was none, or
+// its path is unknown. usual is where it is unless the configuration said otherwise.
+//
+// A service with mounts of its own gets new ones with each start. The kernel then shows a path in
+// mounts that are gone, such as /, so the path must lead to the stored directory.
+func (l *Link) RuntimeDir(usual string) (path string, ok bool) {
 	fd := l.Take(runtimeFile)
 	if fd < 0 {
 		return "", false
 	}
-	defer unix.Close(fd)
-	path, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+	stored := os.NewFile(uintptr(fd), runtimeFile)
+	defer stored.Close()
+	directory, err := stored.Stat()
 	if err != nil {
 		return "", false
 	}
-	info, err := os.Stat(path)
-	return path, err == nil && info.IsDir()
+	shown, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+	if err != nil {
+		shown = usual
+	}
+	for _, path := range []string{shown, usual} {
+		if info, err := os.Stat(path); err == nil && os.SameFile(info, directory) {
+			return path, true
+		}
+	}
+	return "", false
 }

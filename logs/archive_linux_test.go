@@ -83,12 +83,25 @@ func TestCompression(t *testing.T) {
 // store.
 func TestArchiveKeepsItsThread(t *testing.T) {
 	r := newRig(t)
-	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: 20, Keep: 1000, Compression: segment.Gzip})
-	fillFiles(p, 10)
-	r.archived()
-	before := lowPriorityThreads(t)
-	fillFiles(p, 10)
-	r.archived()
+	dir := t.TempDir()
+	p := r.program(Options{Path: filepath.Join(dir, "web.log"), MaxSize: 20, Keep: 1000, Compression: segment.Gzip})
+	others := lowPriorityThreads(t) // of earlier tests, as they end
+	// fill logs text, and waits until the archive has compressed more files.
+	compressed := 0
+	fill := func() {
+		fillFiles(p, 10)
+		r.poll("more files to be compressed", func() bool {
+			files, _ := filepath.Glob(filepath.Join(dir, "*"+segment.Gzip.Suffix()))
+			more := len(files) > compressed && r.store.archive.Idle()
+			if more {
+				compressed = len(files)
+			}
+			return more
+		})
+	}
+	fill()
+	before := slices.DeleteFunc(lowPriorityThreads(t), func(id string) bool { return slices.Contains(others, id) })
+	fill()
 	after := lowPriorityThreads(t)
 	after = slices.DeleteFunc(after, func(id string) bool { return !slices.Contains(before, id) })
 	if len(after) == 0 {

@@ -109,7 +109,7 @@ func (s *stream) beginOutage(cause error) {
 
 func (s *stream) endOutage() {
 	s.failing = false
-	if slices.ContainsFunc(s.c.all(), func(other *stream) bool { return other.failing }) {
+	if slices.ContainsFunc(piped(s.c.all()), func(other *stream) bool { return other.failing }) {
 		return
 	}
 	if o := s.c.outage.Swap(nil); o != nil && s.c.store.onOutage != nil {

@@ -80,6 +80,9 @@ func (s *Supervisor) command(op Op, found selection, wait bool, refused map[*ins
 			continue
 		}
 		in.Record(eventlog.WithReason(byOperator(eventlog.Event{Kind: eventlog.Command}), op.reason()))
+		if f := s.options.tests.onCommand; f != nil {
+			f(in, op)
+		}
 		if already := op.noopMessage(in); already != "" {
 			s.reconciler.perform(in, op)
 			setResult(CommandResult{OK: true, State: in.Machine.State(), Message: already})

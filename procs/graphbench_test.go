@@ -65,15 +65,16 @@ func (k *quickSystem) RemoveNames([]string) {}
 func (k *quickSystem) RemoveDirectories([]string, func(error)) func() {
 	return func() {}
 }
-func (k *quickSystem) RemoveTmp(string)                     {}
-func (k *quickSystem) RemoveOtherNames(dirs, keep []string) {}
-func (p *quickProcess) Pid() int                            { return p.pid }
-func (p *quickProcess) FD() int                             { return p.fd }
-func (p *quickProcess) Signal(sig syscall.Signal) error     { return p.SignalGroup(sig) }
-func (p *quickProcess) Wait() (pidfd.Exit, bool, error)     { return pidfd.Exit{Known: true}, p.ended, nil }
-func (p *quickProcess) Ended() bool                         { return false }
-func (p *quickProcess) ExitInfo() (pidfd.Exit, bool, error) { return pidfd.Exit{}, false, nil }
-func (p *quickProcess) Close() error                        { p.k.v.CloseFD(p.fd); return nil }
+func (k *quickSystem) ReadPIDFile(string, string, func(int, error)) func() { return func() {} }
+func (k *quickSystem) RemoveTmp(string)                                    {}
+func (k *quickSystem) RemoveOtherNames(dirs, keep []string)                {}
+func (p *quickProcess) Pid() int                                           { return p.pid }
+func (p *quickProcess) FD() int                                            { return p.fd }
+func (p *quickProcess) Signal(sig syscall.Signal) error                    { return p.SignalGroup(sig) }
+func (p *quickProcess) Wait() (pidfd.Exit, bool, error)                    { return pidfd.Exit{Known: true}, p.ended, nil }
+func (p *quickProcess) Ended() bool                                        { return false }
+func (p *quickProcess) ExitInfo() (pidfd.Exit, bool, error)                { return pidfd.Exit{}, false, nil }
+func (p *quickProcess) Close() error                                       { p.k.v.CloseFD(p.fd); return nil }
 
 func (p *quickProcess) SignalGroup(sig syscall.Signal) error {
 	if sig == syscall.SIGTERM && !p.ended {

@@ -10,6 +10,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/handover"
 	"superd/procs/host"
+	"superd/procs/instance"
 	"superd/procs/instance/paths"
 	"superd/procs/rolling"
 	"superd/procs/snapshot"
@@ -60,8 +61,10 @@ type Predecessor struct {
 // testSettings are what tests change.
 type testSettings struct {
 	// Bound on how many instances one turn stops at shutdown; 0: maxStopBatch
-	stopBatch  int
-	rules      *fsm.Table            // rules with a planted defect; nil: those of [fsm.Rules]
+	stopBatch int
+	rules     *fsm.Table // rules with a planted defect; nil: those of [fsm.Rules]
+	// Called before an operator's command is carried out for an instance; may be nil
+	onCommand  func(*instance.Instance, Op)
 	rollLimits func(*rolling.Limits) // changes the limits of rolls; nil: nothing
 }
 

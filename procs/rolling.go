@@ -131,7 +131,7 @@ func (r *rolls) answerWith(program string, o *roll, results []CommandResult) {
 	for _, w := range waiting {
 		all := slices.Clone(results)
 		if w.undoes {
-			all = []CommandResult{r.undone(program, o)}
+			all = []CommandResult{{Name: program, OK: true, State: fsm.Stopped, Message: o.Undone()}}
 		}
 		r.recorder.AfterSaving(func(unrecorded error) {
 			for i := range all {
@@ -251,13 +251,9 @@ func (r *rolls) advanced(program *config.Program, o *roll, before snapshot.RollS
 	}
 }
 
-// limits returns the limits of a roll. Without extra replicas, one replica at a time may be down.
+// limits returns the limits of a roll.
 func (r *rolls) limits(program *config.Program, o *roll) rolling.Limits {
-	k := program.RollingOrDefault()
-	if o.Extra == 0 {
-		k.MaxUnavailable = max(k.MaxUnavailable, 1)
-	}
-	l := rolling.Limits{MaxUnavailable: k.MaxUnavailable, Pause: k.Pause, Abort: k.AbortOnFailure}
+	l := o.Limits(program.RollingOrDefault())
 	if plant := r.options.tests.rollLimits; plant != nil {
 		plant(&l)
 	}
@@ -325,15 +321,6 @@ func (r *rolls) results(program string, o *roll, failure string) (all []CommandR
 		all = append(all, CommandResult{Name: program, OK: failure == "", State: fsm.Stopped, Message: cmp.Or(failure, "nothing to restart")})
 	}
 	return all
-}
-
-// undone returns the result of a request to end the roll.
-func (r *rolls) undone(program string, o *roll) CommandResult {
-	result := CommandResult{Name: program, OK: true, State: fsm.Stopped, Message: "rolling restart ended; no extra replica is left"}
-	if o.Stage == snapshot.RollHeld {
-		result.Message = fmt.Sprintf("no further replica is restarted; %s until the others are up", words.Plural(o.Extra, "extra replica"))
-	}
-	return result
 }
 
 // text describes the roll of a program, as for a second one that is refused; empty without one.

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
-	"syscall"
 	"time"
 
 	"superd/config"
@@ -38,7 +37,14 @@ type history struct {
 	mixedKillMode bool // whether kill_mode may be "mixed"
 	directories   bool // whether programs may have directories
 	drawsCommands bool // whether programs have commands beside the main process
+	drawsForking  bool // whether programs go into the background
 	drawsOutput   bool // whether log options and limits are drawn
+	drawsStops    bool // whether kill signals, exit codes and sandboxes are drawn
+	drawsRestarts bool // whether programs with a check_command are restarted
+	// Checks before restarts that are under way, by instance
+	checks map[string]restartCheck
+	// Whether a command is being given; later it is carried out after its checks
+	commanding bool
 	// Instances by the paths of their FIFOs
 	fifos   map[string]string
 	journal *simJournal
@@ -64,6 +70,7 @@ type history struct {
 	clockJumps      float64       // probability of a jump of the wall clock
 	checksMayHang   bool          // whether checks may hang
 	commandsMayFail bool          // whether exec checks may fail though the program is healthy
+	commandsMayHang bool          // whether one may hang, so that later ones are not run
 	wokeAt          time.Duration // end of the machine's last sleep, on CLOCK_BOOTTIME
 	startedBoot     time.Duration // when the present superd began
 	policy          policyModel
@@ -106,10 +113,14 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		mixedKillMode:  seed%8 == 1,
 		directories:    seed%8 == 5,
 		drawsCommands:  seed%8 == 4,
+		drawsForking:   seed%8 == 6,
 		drawsOutput:    seed%8 == 3,
+		drawsStops:     seed%8 == 2,
+		drawsRestarts:  seed%16 == 12,
+		checks:         map[string]restartCheck{},
 		fifos:          map[string]string{},
 	}
-	h.rolling = rollModel{drawn: seed%8 == 2, failed: map[string]bool{}, extras: map[instanceView]bool{}}
+	h.rolling = rollModel{drawn: seed%8 == 0, failed: map[string]bool{}, extras: map[instanceView]bool{}}
 	h.kernel = hosttest.New(h.v, h.rng, h.fail)
 	h.kernel.Mix = hosttest.FaultMix{
 		Crash:       h.pick(0, 0.5, 1),
@@ -141,6 +152,10 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		CheckHangs:  h.pick(0, 0, 0.1),
 		Handover:    h.pick(0, 0.5),
 	}
+	if h.drawsForking {
+		h.kernel.Mix.NoLaunch, h.kernel.Mix.NoPIDFile = h.pick(0, 0.3), h.pick(0, 0.2)
+		h.kernel.Mix.SlowLaunch = time.Duration(h.pick(0, 0.05, 3) * float64(time.Second))
+	}
 	if trace {
 		h.kernel.Logf = h.logf
 	}
@@ -152,6 +167,12 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	}
 	if seed%8 == 6 {
 		h.kernel.Mix.ForkHangs = 0.1
+	}
+	if h.directories && seed%16 == 13 {
+		h.kernel.Mix.DirectoryFails, h.kernel.Mix.DirectoryStays = 0.1, 0.2
+	}
+	if h.drawsStops {
+		h.kernel.Mix.TmpStays, h.kernel.Mix.SandboxLacks = 0.3, 0.3
 	}
 	if d.mix != nil {
 		d.mix(&h.kernel.Mix)
@@ -167,6 +188,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	h.clockJumps = h.pick(0, 0, 0.2)
 	h.kernel.Keeper = h.chance(0.5)
 	h.kernel.StoresFDs = h.kernel.Keeper && seed%8 == 7
+	h.commandsMayHang = h.kernel.Mix.SpawnHangs+h.kernel.Mix.ExecHangs+h.kernel.Mix.Unkillable > 0
 	h.checksMayHang, h.commandsMayFail = h.kernel.Mix.CheckHangs > 0, h.kernel.Mix.AffectsCommands()
 	h.kernel.IsRunning = func(instance string) bool {
 		in := inspect(h.sup).instance(instance)
@@ -181,6 +203,10 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	if h.drawsOutput {
 		h.kernel.OnAdopt = h.checkRecovered
 	}
+	if h.drawsCommands {
+		h.kernel.OnStopSignal = h.checkStopCommand
+	}
+	h.kernel.OnAcknowledge = h.checkAcknowledged
 	h.density = h.pick(0, 0.2, 0.6)
 	h.kernel.OnSpawn = func(spec *host.SpawnSpec) {
 		run, _ := spec.Own.Get("SUPERD_INVOCATION_ID")
@@ -225,7 +251,7 @@ func (h *history) options() Options {
 		Predecessor: Predecessor{StoredFDs: h.kernel.PassFDs()},
 		Identity:    Identity{BootID: "boot", Machine: "simulated"},
 		Paths:       paths.Paths{FIFODir: "fifo", NotifyDir: "notify", Directories: config.RootsOf(nil, 0)},
-		tests:       testSettings{rules: h.rules, rollLimits: h.defect.rollLimits},
+		tests:       testSettings{rules: h.rules, onCommand: h.onCommand, rollLimits: h.defect.rollLimits},
 	}
 	if h.kernel.Keeper {
 		o.Keeper = h.kernel
@@ -321,11 +347,17 @@ func (h *history) drawProgram(name string) *config.Program {
 		}
 	}
 	h.drawChecks(p)
+	if h.drawsForking {
+		h.drawForking(p)
+	}
 	if h.drawsCommands {
 		h.drawCommands(p)
 	}
 	if h.drawsOutput {
 		h.drawOutput(p)
+	}
+	if h.drawsStops {
+		h.drawStops(p)
 	}
 	if h.rolling.drawn {
 		h.drawRolling(p)
@@ -333,24 +365,17 @@ func (h *history) drawProgram(name string) *config.Program {
 	return p
 }
 
-// drawCommands draws commands beside the main process.
-func (h *history) drawCommands(p *config.Program) {
-	command := []string{hosttest.BesideCommand}
-	if h.chance(0.5) && p.Type != config.TypeOneshot {
-		p.PostStart = slices.Repeat([][]string{command}, 1+h.rng.IntN(2))
+// drawForking lets most services go into the background.
+func (h *history) drawForking(p *config.Program) {
+	if p.Type == config.TypeOneshot || h.chance(0.3) {
+		return
 	}
-	switch h.rng.IntN(3) {
-	case 0:
-		p.StopCommand = command
-	case 1:
-		p.StopCommand = append(command, hosttest.StopArgument)
+	p.Type = config.TypeForking
+	if h.chance(0.6) {
+		p.PIDFile = "/run/${SUPERD_INSTANCE}.pid"
 	}
-	if h.chance(0.5) {
-		p.CheckCommand = command
-	}
-	if p.ReloadCommand = command; h.chance(0.5) {
-		p.ReloadCommand, p.ReloadSignal = nil, syscall.SIGHUP
-		p.ReloadNotify = p.Ready != nil && p.Ready.Notify && h.chance(0.7)
+	if p.Ready != nil && (p.Ready.Notify || p.Ready.FD != 0) {
+		p.Ready = nil
 	}
 }
 

@@ -53,7 +53,9 @@ type model struct {
 	runFailed       bool          // whether superd itself ends the run
 	// Whether the last run failed, whatever its exit status: superd ended it, or it never became
 	// ready
-	failed bool
+	failed        bool
+	endedBySuperd bool   // whether superd ended the last run because of a failure
+	sandboxRun    string // run of which superd has shown what its sandbox lacks
 
 	schedule scheduleModel
 }
@@ -96,6 +98,10 @@ func (h *history) check() {
 			if h.drawsOutput {
 				h.checkLogOptions(in, w.run)
 			}
+		}
+		if h.drawsStops {
+			h.checkSpared(in, w)
+			h.checkSandbox(in, w)
 		}
 		if w.run.Exists() || w.unkillable || !w.model.reportJustified {
 			h.checkUnkillable(in, w.model)
@@ -176,7 +182,8 @@ func (h *history) checkState(in instanceView, w *observedInstance) {
 func (h *history) checkSlowRetry(in instanceView) {
 	limit := in.program().StartLimit
 	slowly := in.program().Restart != config.RestartNever && limit.Failures > 0 && limit.RetryAfter > 0
-	finally := in.program().Restart == config.RestartNever || limit.Failures > 0 && limit.RetryAfter == 0
+	finally := in.program().Restart == config.RestartNever || limit.Failures > 0 && limit.RetryAfter == 0 ||
+		h.mayPrevent(in)
 	if retry := in.RetryPending(); retry && !slowly || !retry && !finally {
 		h.fail("%s is failed, retry pending: %v: restart %v, %+v: %s", in.name(), retry, in.program().Restart, limit, in.reason())
 	}
@@ -218,7 +225,7 @@ func (h *history) observeExcuse(in instanceView, w *observedInstance) {
 		model.graph.turnsKillable = 0
 	}
 	// A pending stop waits for other instances to end, each in bounded time.
-	excused := w.unkillable || w.state == fsm.StopPending || w.run.Exists() && h.forking(w.run) || h.checkForking(in)
+	excused := w.unkillable || h.outlivesStop(w) || w.state == fsm.StopPending || w.run.Exists() && h.forking(w.run) || h.checkForking(in)
 	if excused || model.excused {
 		model.excusedAt = h.now
 	}
@@ -365,7 +372,7 @@ func (h *history) checkWaiters(in instanceView) {
 // checkRest checks what must hold long after the last fault.
 func (h *history) checkRest() {
 	for in := range inspect(h.sup).instances() {
-		if in.isOneShot() && in.state() == fsm.Running || in.state() == fsm.Waiting && in.isComing() {
+		if in.isOneShot() && in.state() == fsm.Running || in.state() == fsm.Waiting && in.isComing() || h.staysAlive(in) {
 			h.pending -= len(in.waiters()) // these wait for an end that does not come here
 		}
 	}
@@ -405,6 +412,7 @@ func (h *history) checkRest() {
 		}
 		limited := p.StartLimit.Failures > 0 && p.StartLimit.RetryAfter == 0
 		switch {
+		case h.staysAlive(in):
 		case in.leaves():
 			h.fail("%s was removed and still exists: %s", in.name(), m.State())
 		// A shutdown ignores reloads
@@ -418,8 +426,8 @@ func (h *history) checkRest() {
 		case m.State() == fsm.Waiting && h.mayWait(in):
 		case m.State() == fsm.Running && main == 1:
 		case p.Scheduled() && in.awaitsSchedule():
-		case m.State() == fsm.Exited && p.Restart != config.RestartAlways:
-		case m.State() == fsm.Failed && (p.Restart == config.RestartNever || limited):
+		case m.State() == fsm.Exited && (p.Restart != config.RestartAlways || h.mayPrevent(in)):
+		case m.State() == fsm.Failed && (p.Restart == config.RestartNever || limited || h.mayPrevent(in)):
 		default:
 			h.fail("%s should be up: %s with %d processes, reason %q", in.name(), m.State(), main, in.reason())
 		}
@@ -431,13 +439,21 @@ func (h *history) checkRest() {
 		h.fail("%d processes were started, %d reaped, %d are alive", k.Started(), k.Reaped(), living)
 	}
 	h.checkStore()
-	checks := 0
+	h.checkTmps()
+	h.checkExits()
+	checks, leftovers := 0, 0
 	for in := range inspect(h.sup).instances() {
 		if in.Probe().Busy && in.Probe().Process {
 			checks++
 		}
+		if t := in.Run().Teardown(); t != nil && h.staysAlive(in) {
+			living, _ := t.Living()
+			for range living {
+				leftovers++
+			}
+		}
 	}
-	if fds, want := h.v.OpenFDs(), mains+h.kernel.NotifyFDs()+checks; fds != want {
+	if fds, want := h.v.OpenFDs(), mains+leftovers+h.kernel.NotifyFDs()+checks; fds != want {
 		h.fail("%d descriptors are open: %d main processes, %d for notifications", fds, mains, h.kernel.NotifyFDs())
 	}
 }

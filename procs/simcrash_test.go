@@ -97,6 +97,7 @@ func (h *history) crash() {
 		h.changeClock()
 	}
 	h.pending = 0
+	clear(h.checks)
 	values, full := h.journal.values, h.journal.full
 	h.journal = newSimJournal(h, h.journal.writeDelay)
 	h.journal.values, h.journal.full = values, full
@@ -292,6 +293,7 @@ func (h *history) resyncModels(before map[string]beforeCrash, pending map[string
 			model.failures = slices.Clone(in.Machine().Failures())
 			model.outcomeUncertain = in.state() == fsm.TearingDown
 			model.lastRun, model.outdatedRun, model.failed = "", "", in.Machine().Snapshot().Failed
+			model.sandboxRun = ""
 			model.retrying = in.state() == fsm.Failed && in.RetryPending()
 			model.state, model.stateAt = in.state(), h.v.Now()
 			if model.exitStatus = in.exitStatus(); in.state().AtRest() {

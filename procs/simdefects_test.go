@@ -152,6 +152,7 @@ var defects = []defect{
 	})},
 	{name: "a program counts as ready once started", rules: func(r *fsm.Table) { r[fsm.Spawning][fsm.SpawnedUnready] = fsm.To(fsm.Running, fsm.StartMonitoring) }},
 	{name: "a program that is not ready in time is not stopped", rules: func(r *fsm.Table) { r[fsm.Starting][fsm.StartTimeout] = fsm.To(fsm.Starting) }},
+	{name: "the command of a forking program is taken for its main process", eachTurn: instanceView.TakeCommandForMain},
 	{name: "readiness is not noticed", eachTurn: instanceView.IgnoreReadiness},
 	{name: "a dependent starts while its requirement is starting", eachTurn: withRequirements(func(required, _ []int32, _ *int32) { required[deps.Coming] = 0 })},
 	{name: "a wait for readiness is not recovered", recovery: everyInstance(func(_ *history, v *snapshot.Instance) {
@@ -212,6 +213,30 @@ var defects = []defect{
 	{name: "the end of a process that can't be watched goes unnoticed", kernel: hosttest.Defects{NoPolling: true}},
 	{name: "a stored descriptor is never released", kernel: hosttest.Defects{NoDiscard: true}},
 	{name: "the name of a stored descriptor is reused", eachTurn: instanceView.reuseNames},
+	{name: "a program is ready before its post_start hooks", eachTurn: withoutKey(func(p *config.Program) { p.PostStart = nil })},
+	{name: "a reload does not check the configuration", eachTurn: withoutKey(func(p *config.Program) {
+		if len(p.ReloadCommand) > 0 || p.ReloadSignal != 0 {
+			p.CheckCommand = nil
+		}
+	})},
+	{name: "a reload is answered before its command has ended", eachTurn: func(in instanceView) { in.AnswerReload() }},
+	{name: "a failed check does not prevent a restart", eachTurn: func(in instanceView) { in.PassChecks() }},
+	{name: "stop_command is not run", eachTurn: withoutKey(func(p *config.Program) { p.StopCommand = nil })},
+	{name: "the stop signal does not wait for stop_command", eachTurn: func(in instanceView) { in.SignalBesideCommand() }},
+	{name: "SIGKILL is sent instead of kill_signal", eachTurn: withoutKey(func(p *config.Program) { p.KillSignal = 0 })},
+	{name: "final_kill = false is ignored", eachTurn: withoutKey(func(p *config.Program) { p.NoFinalKill = false })},
+	{name: "no_restart_exit_codes is ignored", program: func(p *config.Program) { p.NoRestartExitCodes = nil }},
+	{name: "a private_tmp is not removed", eachTurn: func(in instanceView) {
+		if in.Run().HasProcess() {
+			withoutKey(func(p *config.Program) { p.Sandbox = nil })(in)
+		}
+	}},
+	{name: "what a sandbox lacks is not recovered", recovery: everyInstance(func(_ *history, v *snapshot.Instance) {
+		if v.Run != nil {
+			v.Run.SandboxWarnings = nil
+		}
+	})},
+	{name: "an exit is never acknowledged", kernel: hosttest.Defects{NoAcknowledgement: true}},
 	{name: "on-failure restarts after success", program: func(p *config.Program) { p.Restart = config.RestartAlways }},
 }
 
@@ -241,6 +266,19 @@ func inMode(other config.KillMode, these ...config.KillMode) func(instanceView) 
 				return p
 			}
 			return altered(p, func(p *config.Program) { p.KillMode = other })
+		})
+	}
+}
+
+// withoutKey returns a hook that takes a key from the definition of each run.
+func withoutKey(take func(*config.Program)) func(instanceView) {
+	return func(in instanceView) {
+		in.ChangeRunProgram(func(p *config.Program) *config.Program {
+			without := altered(p, take)
+			if c := config.CompareProgram(p, without); c.Kind == config.Unchanged {
+				return p
+			}
+			return without
 		})
 	}
 }

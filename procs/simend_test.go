@@ -76,6 +76,7 @@ func (h *history) observe(in instanceView, model *model) {
 	model.state, model.stateAt = after, h.now
 	if before != fsm.TearingDown && before != fsm.Backoff && !before.AtRest() {
 		model.failed = model.runFailed || model.run.Exists() && model.run.ReadyAt() == 0
+		model.endedBySuperd = model.runFailed
 	}
 	stops := (before == fsm.Running || before == fsm.StopPending) && (after == fsm.Stopping || after == fsm.Killing)
 	// Otherwise it is treated like a crash
@@ -148,14 +149,15 @@ func (h *history) observePolicyChange(in instanceView, model *model) {
 		return
 	}
 	p, ran := in.program(), h.kernel.Main(model.lastRun)
-	success := h.succeeded(in, model, ran)
+	success, prevented := h.succeeded(in, model, ran), h.prevents(in, model, ran)
 	switch {
 	case in.state() == fsm.Exited:
-		h.expect(in, success && p.Restart != config.RestartAlways, "in backoff")
+		h.expect(in, success && (p.Restart != config.RestartAlways || prevented), "in backoff")
 	case in.state() == fsm.Failed:
-		h.expect(in, !success && p.Restart == config.RestartNever, "in backoff")
+		h.expect(in, !success && (p.Restart == config.RestartNever || prevented), "in backoff")
 	case in.state() == fsm.Waiting:
-		h.expect(in, p.Scheduled() && (success || p.Restart == config.RestartNever), "in backoff")
+		ends := success || p.Restart == config.RestartNever || prevented
+		h.expect(in, p.Scheduled() && ends, "in backoff")
 		model.resetFailed()
 		return
 	}
@@ -169,6 +171,7 @@ func (h *history) observePolicyChange(in instanceView, model *model) {
 func (h *history) checkOutcome(in instanceView, model *model, ran *hosttest.Process, endedAt time.Duration) {
 	p, got, retry := in.program(), in.state(), in.RetryPending()
 	success, uncertain := h.succeeded(in, model, ran), model.outcomeUncertain
+	prevented := h.prevents(in, model, ran)
 	model.outcomeUncertain = false
 	switch {
 	case model.outdatedRun == model.lastRun:
@@ -176,8 +179,15 @@ func (h *history) checkOutcome(in instanceView, model *model, ran *hosttest.Proc
 		h.expect(in, got == fsm.Waiting && p.Scheduled(), "restarted")
 	case ran == nil && h.kernel.Shortage(model.lastRun): // retried, whatever the policy
 		h.expect(in, got == fsm.Backoff, "in backoff")
-	case p.Scheduled() && (success || p.Restart == config.RestartNever):
+	case uncertain && ran != nil && hasStatus(p, ran): // a reload may have changed the codes
+		model.failures = slices.Clone(in.Machine().Failures())
+		model.startLimitHit = in.Machine().StartLimitHit()
+	case p.Scheduled() && (success || p.Restart == config.RestartNever || prevented):
 		h.expect(in, got == fsm.Waiting && !retry, "waiting for the next time")
+	case prevented && success:
+		h.expect(in, got == fsm.Exited && !retry, "exited, by no_restart_exit_codes")
+	case prevented:
+		h.expect(in, got == fsm.Failed && !retry, "failed, by no_restart_exit_codes")
 	case success && p.Restart != config.RestartAlways:
 		h.expect(in, got == fsm.Exited && !retry, "exited after success")
 	case success:

@@ -20,6 +20,9 @@ func (h *history) checkMain(in instanceView) {
 		return
 	}
 	has := simProcessOf(in.Run().Process())
+	if has != nil && in.state() == fsm.Running && has.IsCommand() {
+		h.fail("%s is running, and its main process is its command %d, which goes into the background", in.name(), has.Pid)
+	}
 	// It is the main process
 	if has == nil || has.Role == hosttest.RoleMain && has.Run == in.Run().ID() {
 		return

@@ -48,17 +48,15 @@ func (h *history) command() {
 		}
 	}
 	op := []Op{OpStart, OpStop, OpRestart}[h.rng.IntN(3)]
-	if h.drawsCommands && op == OpRestart {
-		op = OpStart // a restart that begins after a check is tested elsewhere
+	if h.drawsCommands && !h.drawsRestarts && op == OpRestart {
+		op = OpStart
 	}
 	h.logf("%s %s", op, name)
 	selected := inspect(h.sup).selected(name)
-	for _, in := range selected {
-		if op == OpStop || in.refusal(op) == "" {
-			h.want(in.name(), op != OpStop)
-			if op != OpStop && !in.leaves() {
-				h.resetRequirements(in)
-				h.models[in.name()].resetFailed()
+	if op != OpRestart || !h.beginChecks(selected) {
+		for _, in := range selected {
+			if op == OpStop || in.refusal(op) == "" {
+				h.expectCommand(in, op)
 			}
 		}
 	}
@@ -68,6 +66,8 @@ func (h *history) command() {
 	for _, in := range selected {
 		h.lastCommand[in.name()] = asked
 	}
+	h.commanding = true
+	defer func() { h.commanding = false }()
 	if _, err := h.sup.Command(op, []string{name}, true, func(outcomes []CommandResult) {
 		h.pending--
 		h.logf("%s %s: %v", op, name, outcomes)
@@ -85,9 +85,19 @@ func (h *history) command() {
 func (h *history) reloadPrograms(name string) {
 	h.logf("reload %s", name)
 	h.pending++
-	answers := 0
+	answers, at, runs := 0, h.v.Now(), map[string]string{}
+	for _, in := range inspect(h.sup).selected(name) {
+		if r := in.Run(); r.Exists() {
+			runs[in.name()] = r.ID()
+		}
+	}
 	if _, err := h.sup.ReloadPrograms([]string{name}, func(outcomes []CommandResult) {
 		h.pending--
+		for _, o := range outcomes {
+			if o.OK {
+				h.checkReloaded(o.Name, runs[o.Name], at)
+			}
+		}
 		h.logf("reload %s: %v", name, outcomes)
 		if answers++; answers > 1 {
 			h.fail("reload %s is answered twice", name)
@@ -335,6 +345,9 @@ func (h *history) alterProgram(had *config.Program) *config.Program {
 	}
 	if h.drawsOutput && h.chance(0.3) {
 		h.drawOutput(p)
+	}
+	if h.drawsStops && h.chance(0.3) {
+		h.drawStops(p)
 	}
 	if h.rolling.drawn && h.chance(0.3) {
 		p.Rolling, p.DrainTimeout = other.Rolling, other.DrainTimeout

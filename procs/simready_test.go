@@ -78,6 +78,9 @@ func (h *history) checkReady(in instanceView, model *model) {
 		if ready := r.Program().Ready; ready != nil && p.ReadyAt == 0 && (reportsReadiness(ready) || !shared) && h.reloadedAt < p.Began {
 			h.fail("%s is running, and its process was never ready", in.name())
 		}
+		if h.drawsCommands {
+			h.checkPostStart(in, r, p)
+		}
 	case fsm.Starting:
 		most := time.Duration(1+len(r.Program().PostStart))*r.Program().StartTimeout + maxDelayOf(h.kernel.SocketOf(p.Run))
 		if len(r.Program().PostStart) > 0 {

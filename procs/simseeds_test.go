@@ -70,6 +70,10 @@ func TestSimulationSeeds(t *testing.T) {
 		{1795669112436787, superd, "a start counts as one by a later configuration: TestMergedDefinition in snapshot"},
 		{1795700000283379, superd, "an instance keeps the definition of a reload between two others: TestDefinitionOfAReloadInBetween"},
 		{1795710000493135, observer, "a main process of which superd has only the start record passes its place on"},
+		{1796000000000768, superd, "the exit of a replaced main process is not acknowledged: TestAcknowledgesReplacedProcess in reaper"},
+		{1796000000002884, superd, "a successor gives stop_command no time: TestStopCommandWithoutDeadline in instance"},
+		{1796000000012066, superd, "a signal of superd prevents a restart after a reload: TestReevaluate in fsm"},
+		{3986, superd, "the private_tmp of a start that superd was killed during is not removed"},
 	}
 	// With log files: a program kept a file that another one waited for, and replacements kept a
 	// desired state that the reload had changed

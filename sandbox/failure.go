@@ -49,8 +49,11 @@ func (f *Failure) Cause() error {
 const (
 	needAdmin = "superd needs CAP_SYS_ADMIN, or a kernel, container and security module that let " +
 		"it make user namespaces"
-	needRoot     = "superd lacks CAP_SYS_ADMIN: let its container or service have it"
-	needMounts   = "it needs Linux 5.12 (mount_setattr), and a container that does not refuse its calls"
+	needRoot   = "superd lacks CAP_SYS_ADMIN: let its container or service have it"
+	needMounts = "it needs Linux 5.12 (mount_setattr), and a container or service that does not " +
+		"refuse its calls, as RestrictSUIDSGID= of systemd does (openat2)"
+	needNetwork  = "superd lacks CAP_SYS_ADMIN or CAP_NET_ADMIN: let its container or service have both"
+	ownLink      = "a symbolic link there is the program's, or leads in a circle: remove it"
 	needSetpcap  = "superd needs CAP_SETPCAP to take capabilities away"
 	lacksAmbient = "superd itself lacks it, or sandbox.capabilities does: run superd as root, or with it"
 )
@@ -79,12 +82,15 @@ func (f *Failure) remedy() string {
 	case syscall.ENOSYS:
 		return needMounts
 	case syscall.EPERM, syscall.EACCES, syscall.ENOSPC, syscall.EUSERS:
-		if f.Rights == RightsOfRoot {
+		switch {
+		case f.Rights == RightsOfRoot && key == "private_network":
+			return needNetwork
+		case f.Rights == RightsOfRoot:
 			return needRoot
 		}
 		return needAdmin
 	case syscall.ELOOP:
-		return "a symbolic link there is the program's, or leads in a circle: remove it"
+		return ownLink
 	case syscall.ENOTSUP:
 		return "the root directory can be read-only only: name directories in it"
 	case syscall.EROFS:
@@ -97,6 +103,8 @@ func (f *Failure) landlockRemedy() string {
 	switch f.Errno {
 	case syscall.ENOENT:
 		return `create it, or write "-` + f.Object + `" if it may be missing`
+	case syscall.ELOOP:
+		return ownLink
 	case syscall.EPERM:
 		return "set sandbox.no_new_privileges = true"
 	case syscall.ENOSYS, syscall.EOPNOTSUPP:

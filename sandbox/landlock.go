@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"iter"
 	"path/filepath"
 	"strings"
 )
@@ -26,6 +27,13 @@ func beneath(paths []string) []Beneath {
 		all[i] = Beneath{Path: filepath.Clean(bare), Optional: optional}
 	}
 	return all
+}
+
+// Files returns the lists of the rules about files, by key.
+func (r *Rules) Files() iter.Seq2[string, []Beneath] {
+	return func(yield func(string, []Beneath) bool) {
+		_ = yield("landlock.read", r.Read) && yield("landlock.write", r.Write) && yield("landlock.execute", r.Execute)
+	}
 }
 
 // RestrictsFiles reports whether the rules are about files.

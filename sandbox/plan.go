@@ -18,13 +18,15 @@ type Plan struct {
 	Mounts  bool   `json:"mounts,omitempty"` // a mount namespace
 	Root    string `json:"root,omitempty"`   // new root directory; "": none
 	Paths   []Path `json:"paths,omitempty"`  // sorted by path, below the new root
+	User    *int   `json:"user,omitempty"`   // whose symbolic links are not followed; nil: none
 
 	Bounding   *CapSet `json:"bounding,omitempty"` // capabilities to keep; nil: all
 	Ambient    CapSet  `json:"ambient,omitempty"`
 	NoNewPrivs *bool   `json:"no_new_privs,omitempty"` // nil: if Landlock or a filter is there
 
-	Landlock *Rules  `json:"landlock,omitempty"`
-	Filter   *Filter `json:"filter,omitempty"`
+	Landlock *Rules `json:"landlock,omitempty"`
+	// By groups, which the shim expands: superd starts many programs, and each shim one
+	Syscalls *Syscalls `json:"syscalls,omitempty"`
 }
 
 // IDs are a user and a group.
@@ -76,6 +78,7 @@ type Run struct {
 	Directories  []string // that superd makes for the program, which can write there
 	// Directory with the directories [TmpDirs], for private_tmp
 	Tmp           string
+	User          *int // of the program, if it is not superd's
 	UserNamespace *IDs // of superd's own, if it has no right to change mounts; nil: it has
 }
 
@@ -90,7 +93,10 @@ func New(s *Settings, run Run) *Plan {
 	p := &Plan{
 		BestEffort: s.BestEffort, Network: s.PrivateNetwork, Mounts: s.ChangesMounts(), Root: s.RootDirectory,
 		Ambient: setOf(s.AmbientCapabilities), NoNewPrivs: s.NoNewPrivileges,
-		Landlock: s.Landlock.rules(), Filter: s.Syscalls.filter(),
+		Landlock: s.Landlock.rules(), User: run.User,
+	}
+	if s.Syscalls.Enabled() {
+		p.Syscalls = &s.Syscalls
 	}
 	if p.Network || p.Mounts {
 		p.UserNamespace = run.UserNamespace

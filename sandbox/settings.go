@@ -37,8 +37,9 @@ type Landlock struct {
 // Syscalls is a filter of system calls: names, and groups that begin with @. Without Allow all
 // are allowed, apart from Deny.
 type Syscalls struct {
-	Allow, Deny []string
-	Errno       string // error of a refused call; "": EPERM
+	Allow []string `json:"allow"` // nil: all
+	Deny  []string `json:"deny"`
+	Errno string   `json:"errno,omitempty"` // error of a refused call; "": EPERM
 }
 
 // Preset is a set of values for the keys that are not set.
@@ -113,7 +114,7 @@ func (s *Settings) ApplyPreset(isSet func(key string) bool) {
 	if !isSet("private_devices") {
 		s.PrivateDevices = true
 	}
-	if !isSet("syscalls.allow") && !isSet("syscalls.deny") {
+	if !isSet("syscalls.allow") {
 		s.Syscalls.Allow = strict.allow
 	}
 }

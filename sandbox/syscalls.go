@@ -39,33 +39,33 @@ func IsAlwaysAllowed(name string) bool {
 }
 
 // expand returns the system calls that names stand for, sorted.
-func expand(names []string) []string {
-	found := map[string]bool{}
+func expand(names []string) (calls []string) {
 	var add func(names []string)
 	add = func(names []string) {
 		for _, name := range names {
 			if strings.HasPrefix(name, "@") {
 				add(groups()[name])
 			} else {
-				found[name] = true
+				calls = append(calls, name)
 			}
 		}
 	}
 	add(names)
-	return slices.Sorted(maps.Keys(found))
+	slices.Sort(calls)
+	return slices.Compact(calls)
 }
 
 // A Filter is a list of system calls, and what becomes of a call.
 type Filter struct {
-	Refuse bool     `json:"refuse,omitempty"` // the listed calls are refused, else all others
-	Calls  []string `json:"calls"`            // sorted
-	Errno  string   `json:"errno"`            // error of a refused call
+	Refuse bool     // the listed calls are refused, else all others
+	Calls  []string // sorted
+	Errno  string   // error of a refused call
 }
 
-// filter returns the filter that the settings describe; nil if there is none.
+// Filter returns the filter that s describes; nil if there is none.
 //
 // As in systemd, what is denied is denied even if it is allowed, too, and [always] is allowed.
-func (s *Syscalls) filter() *Filter {
+func (s *Syscalls) Filter() *Filter {
 	if !s.Enabled() {
 		return nil
 	}

@@ -219,8 +219,13 @@ func TestReloadAppliesChanges(t *testing.T) {
 				t.Errorf("action = none: %v", st)
 			}
 		}},
-		{key: `health = { exec = "false", interval = "20ms", failures = 2 }`, then: func(t *testing.T, pid int) {
+		// Healthy until the test says so: the status after the reload shows the first process
+		{key: `health = { exec = ["test", "!", "-e", "DIR/sick"], interval = "20ms", timeout = "80s", failures = 2 }`, then: func(t *testing.T, pid int) {
+			s.Write("sick", "")
 			s.WaitStatus("web", "is restarted", func(st harness.Status) bool { return st.Restarts > 0 })
+			if err := os.Remove(s.Path("sick")); err != nil {
+				t.Fatal(err)
+			}
 		}},
 		{key: `requires = ["db"]`, then: func(t *testing.T, pid int) {
 			s.MustCtl("stop", "db")

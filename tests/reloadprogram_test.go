@@ -45,7 +45,8 @@ func TestReloadProgram(t *testing.T) {
 	pid := s.Status("signal").Pid
 	for _, verb := range []string{"reload", "restart"} {
 		r := s.Ctl(verb, "signal")
-		if r.Exit != 1 || !strings.Contains(r.ErrOut, "exit status 2\n  19998\n  19999\n  20000\n  first\n  line 3: unknown directive\n") {
+		if r.Exit != 1 || !strings.Contains(r.ErrOut, "exit status 2\n  19983\n  19984\n") ||
+			!strings.Contains(r.ErrOut, "\n  20000\n  first\n  line 3: unknown directive\n") {
 			t.Errorf("%s with a broken configuration: exit status %d, %q", verb, r.Exit, r.ErrOut)
 		}
 	}

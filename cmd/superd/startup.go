@@ -155,7 +155,7 @@ func (s *startup) findRuntimeDir() error {
 		return usageError{err}
 	}
 	s.daemon.configPath = path
-	inherited, resumes := s.link.RuntimeDir()
+	inherited, resumes := s.link.RuntimeDir(config.RuntimeDir(s.flags.runtimeDir, nil, os.Getenv, os.Geteuid()))
 	s.resumed = resumes || s.link.Resumes()
 	if resumes {
 		s.runtimeDir = inherited

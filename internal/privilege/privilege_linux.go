@@ -22,6 +22,9 @@ func ChangeUser() bool { return has(unix.CAP_SETUID) && has(unix.CAP_SETGID) }
 // Administer reports whether this process may make namespaces and change mounts.
 func Administer() bool { return has(unix.CAP_SYS_ADMIN) }
 
+// AdministerNetworks reports whether this process may configure network devices.
+func AdministerNetworks() bool { return has(unix.CAP_NET_ADMIN) }
+
 // ManyProcesses reports whether this process is exempt from the limit on processes (RLIMIT_NPROC).
 func ManyProcesses() bool {
 	return os.Getuid() == 0 || has(unix.CAP_SYS_RESOURCE) || has(unix.CAP_SYS_ADMIN)

@@ -257,7 +257,7 @@ func (m *Machine) retrySlowly() Event {
 // WentToBackground records that a main process exited with success at once and left processes
 // behind.
 func (m *Machine) WentToBackground() {
-	const hint = `; it left processes behind: a program must stay in the foreground; look for an option such as -D, -F, --foreground or "daemonize no"`
+	const hint = `; it left processes behind: a program must stay in the foreground; look for an option such as -D, -F, --foreground or "daemonize no", or set type = "forking"`
 	was := m.exitReason.Kind
 	m.exitReason = Reason{ReasonWentToBackground, m.exitReason.String() + hint}
 	if m.stateReason.Kind == was {

@@ -3,7 +3,6 @@ package fsm
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 
 	"superd/config"
 )
@@ -92,7 +91,7 @@ func (m *Machine) reevaluate(ch Change, c Conditions, rng *rand.Rand) (t Transit
 		}
 		m.runPending = true // it has got a schedule while a run is under way
 	}
-	prevented := m.restartPrevented(ch)
+	prevented := m.exitPrevented(ch.Exit, m.program)
 	switch m.state {
 	case TearingDown:
 		m.decideAgain(ch, success)
@@ -135,24 +134,20 @@ func (m *Machine) reevaluate(ch Change, c Conditions, rng *rand.Rand) (t Transit
 	return Transition{}, false
 }
 
-// restartPrevented reports whether the end of the last run prevents a restart now. Where
-// no_restart_exit_codes is the same as before, it did so before: an exit that followed from
-// superd's signal did not.
-func (m *Machine) restartPrevented(ch Change) bool {
-	same := slices.Equal(ch.Before.NoRestartExitCodes, m.program.NoRestartExitCodes)
-	final := m.outcome == RunEndedFinal || m.outcome == RunEndedDone
-	return m.exitPrevented(ch.Exit, m.program) && (!same || final)
-}
-
-// exitPrevented reports whether p is not restarted after the end of the last run.
+// exitPrevented reports whether p is not restarted after the end of the last run. An end that
+// followed from superd's signal does not count.
 func (m *Machine) exitPrevented(exit Exit, p *config.Program) bool {
-	return !m.notStarted && exit.isOne(p.NoRestartExitCodes)
+	switch m.exitReason.Kind {
+	case ReasonExited, ReasonKilledBySignal, ReasonOutOfMemory, ReasonExitedBeforeReady, ReasonWentToBackground:
+		return !m.notStarted && exit.isOne(p.NoRestartExitCodes)
+	}
+	return false
 }
 
 // decideAgain makes the restart decision again during the teardown. success reports whether the
 // main process ended with success.
 func (m *Machine) decideAgain(ch Change, success bool) {
-	before, policy, prevented := ch.Before, m.program.Restart, m.restartPrevented(ch)
+	before, policy, prevented := ch.Before, m.program.Restart, m.exitPrevented(ch.Exit, m.program)
 	hit := m.outcome == RunEndedStartLimit ||
 		m.outcome == RunEndedFinal && m.startLimitHit && before.Restart != config.RestartNever
 	switch {

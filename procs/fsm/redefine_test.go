@@ -94,6 +94,11 @@ func TestReevaluate(t *testing.T) {
 			m.FailRun(HealthFailed, Reason{ReasonUnhealthy, "unhealthy"})
 			m.Exited(RunEnd{Exit: exitThree, Leftovers: true}, free, testRand())
 		}, false, exitThree, TearingDown, nil, "unhealthy; ended by the stop signal (exit status 3 after 0s)", false},
+		{"unhealthy, and that code is new", none, codes, func(m *Machine) {
+			up(m)
+			m.FailRun(HealthFailed, Reason{ReasonUnhealthy, "unhealthy"})
+			m.Exited(RunEnd{Exit: exitThree}, free, testRand())
+		}, false, exitThree, Backoff, nil, "unhealthy; ended by the stop signal (exit status 3 after 0s)", false},
 		{"it has got a schedule", none, schedule, success, false, exitZero, Backoff, nil, "exit status 0 after 0s", false},
 		{"it has got a schedule, exited", policy(config.RestartNever), schedule, success, false, exitZero, Waiting, nil,
 			"started by the configuration (changed)", true},

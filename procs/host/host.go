@@ -87,7 +87,7 @@ type Host interface {
 	Capture(scope *loop.Scope) (Capture, error)
 
 	// Listen receives the messages to the notify socket of a run, see [notify.Receive]. It takes
-	// ownership of fd.
+	// ownership of fd. An error says why messages are received later.
 	Listen(scope *loop.Scope, fd int, h notify.Handler) (Listener, error)
 
 	// AwaitNewline is [notify.AwaitNewline].
@@ -96,6 +96,11 @@ type Host interface {
 	// Open opens the process of the tree that has this pid. If it is not in the tree, the error is
 	// [pidfd.ErrGone].
 	Open(tree Tree, pid int) (Process, pidfd.Identity, error)
+
+	// ReadPIDFile reads a pid file off the loop. It may belong to that user; "": only to root and
+	// superd's user. done runs once on the loop, unless that was cancelled. The error is
+	// [fs.ErrNotExist] without a file.
+	ReadPIDFile(path, user string, done func(pid int, err error)) (cancel func())
 
 	// BoundsMaxRSS reports whether a child's maximum resident memory may be superd's own: the
 	// kernel counts from superd's value.

@@ -37,5 +37,6 @@ type Member struct {
 	Process Process
 	Start   uint64 // clock ticks since boot; identifies the process together with the pid
 	Group   int    // process group
+	Parent  int    // pid of its parent
 	Command string // its name, as in ps(1)
 }

@@ -16,7 +16,8 @@
 // Its scope owns their timers, watches and processes, so the end of a run ends them all.
 //
 // Parts that need little of the others are packages: [output.Output], [beside.Commands],
-// [health.Monitor], [teardown.Teardown]. They see their run as an interface, which port implements.
+// [health.Monitor], [launch.Search], [teardown.Teardown]. They see their run as an interface, which
+// port implements.
 //
 // # From an event to its effects
 //
@@ -35,7 +36,7 @@
 //	transition                                  effects of transitions
 //	reason  blockers                            why the state is what it is
 //	spawn                                       the start of a main process
-//	notify  mainpid                             messages of the program
+//	notify  mainpid  forking                    which process is the main one, messages of it
 //	monitor  readiness  commands  port          checks, and what runs beside the main process
 //	teardown  exit  hooks  directories          ends of processes
 //	stop  loggerinput

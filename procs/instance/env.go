@@ -136,8 +136,9 @@ type Reaper interface {
 	WatchExit(scope *loop.Scope, watch *loop.Watch, p host.Process, reap func()) (watching, watched bool)
 	// WatchChild is WatchExit; the end of scope closes the process and releases its stored pidfd.
 	WatchChild(scope *loop.Scope, p host.Process, storedName string, reap func()) (watched bool)
-	// WaitStatus returns the exit status of a process, if it has ended, and forgets it. It
-	// acknowledges the exit to the keeper, if a predecessor started the process.
+	// WaitStatus returns the exit status of a process, if it has ended, and forgets it; another
+	// call returns the same. It acknowledges the exit to the keeper, if a predecessor started the
+	// process.
 	WaitStatus(p host.Process) (exit pidfd.Exit, ended bool)
 	// AwaitsStatus reports whether a process has ended and its exit status may still come.
 	AwaitsStatus(p host.Process) bool

@@ -70,7 +70,7 @@ func (m *mainProcess) reap(process host.Process) {
 		return
 	}
 	exit, ended := in.Env.Reaper.WaitStatus(process)
-	if !ended || in.run != r {
+	if !ended || in.run != r || m.searchesMain(exit) {
 		return
 	}
 	m.scope.Close()
@@ -107,7 +107,7 @@ func (m *mainProcess) reap(process host.Process) {
 		note, in.exitNote = in.exitNote, fsm.Reason{}
 	}
 	r.beside.MainEnded()
-	m.exitedEarly = exit.Success() && ran < earlyExitTime && !in.IsOneShot() && (before == fsm.Running || before == fsm.Starting)
+	m.exitedEarly = exit.Success() && ran < earlyExitTime && !in.IsOneShot() && r.program.Type != config.TypeForking && (before == fsm.Running || before == fsm.Starting)
 	in.Apply(in.Machine.Exited(fsm.RunEnd{
 		At: now, Exit: exitOf(exit), Ran: ran, Stable: stable, Note: note, Leftovers: r.hasLeftovers(),
 		Command: r.beside.StopState() != "",

@@ -9,6 +9,7 @@ import (
 	"superd/procs/instance/teardown"
 	"superd/procs/probe"
 	"superd/procs/schedule"
+	"superd/procs/snapshot"
 )
 
 // The simulation in procs compares each instance with a model of it after each turn, and plants
@@ -191,6 +192,15 @@ func (v View) IgnoreReadiness() {
 	}
 }
 
+// TakeCommandForMain takes the command of a forking program for its main process.
+func (v View) TakeCommandForMain() {
+	r := v.In.run
+	if r != nil && r.readiness != nil && launching(r) && r.main.launch == commandRuns {
+		r.main.launch = launched
+		r.awaitReady(r.readiness.deadline)
+	}
+}
+
 // MonitorDuringStop monitors a program that stops.
 func (v View) MonitorDuringStop() {
 	r := v.In.run
@@ -211,6 +221,28 @@ func (v View) EndReload() {
 	if r := v.In.run; r != nil && r.monitor != nil && r.reloadTimer != nil {
 		r.reloadTimer.Stop()
 		r.reloadTimer = nil
+	}
+}
+
+// AnswerReload ends a reload during its reload_command, as if that had succeeded.
+func (v View) AnswerReload() {
+	if r := v.In.run; r != nil && r.beside != nil {
+		r.beside.AnswerReload()
+	}
+}
+
+// PassChecks lets each check before a restart succeed.
+func (v View) PassChecks() {
+	if r := v.In.run; r != nil && r.beside != nil {
+		r.beside.PassChecks()
+	}
+}
+
+// SignalBesideCommand sends the stop signal while stop_command runs.
+func (v View) SignalBesideCommand() {
+	r := v.In.run
+	if r != nil && r.main.process != nil && r.beside.StopState() == snapshot.StopCommandRuns {
+		r.stop.signal()
 	}
 }
 

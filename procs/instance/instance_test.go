@@ -66,7 +66,8 @@ func forkAndExit(b *bench) {
 
 // left is the reason of a program that has ended by forkAndExit.
 const left = "exit status 0 after 1s; it left processes behind: a program must stay in the " +
-	"foreground; look for an option such as -D, -F, --foreground or \"daemonize no\""
+	"foreground; look for an option such as -D, -F, --foreground or \"daemonize no\", " +
+	"or set type = \"forking\""
 
 // send lets the main process send a message.
 func send(m notify.Message) func(*bench) {
@@ -215,7 +216,7 @@ func TestHooks(t *testing.T) {
 func TestStop(t *testing.T) {
 	stop := (*bench).stop
 	deaf := hosttest.FaultMix{IgnoresStop: 1}
-	abort := func(p *config.Program) { p.KillSignal = syscall.SIGABRT }
+	abort := func(p *config.Program) { p.KillSignal = syscall.SIGQUIT }
 	spare := func(p *config.Program) { p.NoFinalKill = true }
 	drain := func(p *config.Program) { p.DrainTimeout = time.Minute }
 	endAll := func(b *bench) {
@@ -247,7 +248,7 @@ func TestStop(t *testing.T) {
 			reason: "process 2 survives SIGKILL: state D (disk sleep)"},
 		{name: "another signal instead of SIGKILL", mix: deaf, act: stop, program: abort,
 			states: "spawning running stopping killing stopped",
-			reason: "stopped by the operator: killed after stop_timeout 10s (killed by SIGABRT " +
+			reason: "stopped by the operator: killed after stop_timeout 10s (killed by SIGQUIT " +
 				"after 11s)"},
 		{name: "another signal, for what it leaves", mix: deaf, act: forkAndExit, program: abort,
 			states: "spawning running teardown exited", reason: left},

@@ -8,10 +8,10 @@ import (
 
 	"superd/pidfd"
 	"superd/procs/fsm"
+	"superd/procs/host"
 )
 
-// change makes another process of the tree the main process. The previous one becomes an
-// ordinary process of the tree, which superd reaps like an orphan.
+// change makes another process of the tree the main process.
 func (m *mainProcess) change(pid int) {
 	in := m.run.in
 	process, id, err := in.Env.Host.Open(in.Tree, pid)
@@ -32,6 +32,14 @@ func (m *mainProcess) change(pid int) {
 		return
 	}
 	m.logChange(slog.LevelInfo, "main process changed", "from", m.process.Pid(), "to", pid)
+	m.replace(process, id)
+	m.signalNewMain()
+}
+
+// replace makes process the main process. The previous one becomes an ordinary process of the tree,
+// which superd reaps like an orphan.
+func (m *mainProcess) replace(process host.Process, id pidfd.Identity) {
+	in := m.run.in
 	if m.group == 0 {
 		m.group = int32(m.process.Pid()) // of the first main process
 	}
@@ -40,7 +48,12 @@ func (m *mainProcess) change(pid int) {
 	in.Env.Reaper.Schedule() // reaps it if it has ended
 	adopted := in.Env.Reaper.Adopt(process, id)
 	m.set(adopted, id, in.Env.FDs.StoreProcess(adopted))
-	m.signalNewMain()
+	if launching(m.run) {
+		m.launch, m.group = launched, 0 // the command's group is not that of the program
+		if w := m.run.readiness; w != nil {
+			m.run.awaitReady(w.deadline)
+		}
+	}
 	in.Env.Owner.Changed()
 }
 

@@ -32,6 +32,7 @@ type mainProcess struct {
 	exitedEarly bool          // it exited with success within earlyExitTime
 	drains      bool          // a rolling restart stops it, within the drain time-out
 	drain       notifyDrain   // whether all messages of it are read
+	launch      launchState   // of a forking program
 }
 
 // notifyDrain is the progress of reading the notifications that a main process sent before its

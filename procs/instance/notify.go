@@ -63,8 +63,7 @@ func (r *run) listen(fd int) {
 		},
 	})
 	if err != nil {
-		in.Env.Log.Error("notifications not received", "instance", in.Name, "error", err)
-		return
+		in.Env.Log.Error("notifications are received late", "instance", in.Name, "error", err)
 	}
 	r.ownNotifyState().listener = listener
 }

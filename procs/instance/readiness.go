@@ -11,6 +11,7 @@ import (
 	"superd/logs/segment"
 	"superd/loop"
 	"superd/procs/fsm"
+	"superd/procs/instance/launch"
 	"superd/procs/probe"
 )
 
@@ -30,7 +31,7 @@ type readiness struct {
 // spawnedMain steps the machine after the start of a main process.
 func (r *run) spawnedMain() {
 	in := r.in
-	ready := r.program.Ready == nil && len(r.program.PostStart) == 0
+	ready := r.program.Ready == nil && len(r.program.PostStart) == 0 && !launching(r)
 	if ready {
 		r.readyAt = in.Env.Loop.Now()
 	}
@@ -48,7 +49,12 @@ func (r *run) awaitReady(deadline time.Duration) {
 	r.readiness = w
 	w.due = w.scope.After(max(deadline-in.Env.Loop.Now(), 0), w.onTimeout)
 	switch p := r.program.Ready; {
-	case p == nil: // the definition no longer has a readiness condition
+	case launching(r):
+		w.condition = "waits for the end of its command"
+		if r.main.launch == commandEnded {
+			w.awaitMain()
+		}
+	case p == nil: // of a forking program, or the definition no longer has a readiness condition
 		w.scope.Post(w.becameReady)
 	case p.Notify:
 		w.condition = "READY=1 by sd_notify"
@@ -197,8 +203,12 @@ func (w *readiness) extend(until time.Duration) {
 // allowOneCheck extends the start time-out by the time of one check: the main process may have
 // become ready while no superd ran.
 func (w *readiness) allowOneCheck() {
-	if p := w.run.program.Ready; p != nil {
-		w.extend(w.in.Env.Loop.Now() + p.Timeout)
+	now := w.in.Env.Loop.Now()
+	switch p := w.run.program.Ready; {
+	case launching(w.run):
+		w.extend(now + launch.Pause)
+	case p != nil:
+		w.extend(now + p.Timeout)
 	}
 }
 

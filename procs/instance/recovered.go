@@ -204,7 +204,11 @@ func (a *Recovered) resumeStop(r *run) {
 	in := a.In
 	switch in.Machine.State() {
 	case fsm.Stopping:
-		r.stop.arm(r.stop.deadline - in.Env.Loop.Now())
+		left := r.stop.deadline - in.Env.Loop.Now()
+		if r.stop.deadline == 0 { // recorded when stop_command began, before its time-out
+			left = r.program.StopTimeout
+		}
+		r.stop.arm(left)
 		switch {
 		case r.beside.StopState() != snapshot.StopCommandRuns:
 		case len(r.program.StopCommand) > 0:
@@ -269,6 +273,7 @@ func (a *Recovered) resumeSpawning(r *run) {
 		r.spawn.failed(fsm.ReasonInvalid.With(in.Program.Invalid.Error()), host.FaultFinal)
 	case r.spawn.preStarted:
 		if start != nil { // a process may have run with this id
+			r.removeSandbox()
 			r.invocationID = in.Env.NewInvocationID()
 		}
 		r.spawn.startMain()

@@ -63,6 +63,7 @@ func (r *run) change(program *config.Program) {
 	}
 	// A newline on a descriptor is awaited without an interval, and only once.
 	ready := !reflect.DeepEqual(r.program.Ready, program.Ready) && (program.Ready == nil || program.Ready.FD == 0)
+	ready = ready || launching(r) && r.program.PIDFile != program.PIDFile
 	health := !reflect.DeepEqual(r.program.Health, program.Health)
 	if r.program = program; !frozen { // else the definition is no configuration's
 		r.config = in.Env.Config.Number()

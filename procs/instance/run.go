@@ -81,6 +81,7 @@ func (r *run) snapshot() *snapshot.Run {
 	if r.main.process != nil {
 		v.Main = snapshot.NewProcess(r.main.id, r.main.fdName.String())
 	}
+	v.Launch = r.main.launch.snapshot()
 	v.Beside = r.beside.Snapshot()
 	if r.readyAt == 0 {
 		v.PrintsFrom, v.StderrFrom = r.outputStart[logs.Stdout], r.outputStart[logs.Stderr]
@@ -109,6 +110,7 @@ func restoreRun(in *Instance, number uint64, v *snapshot.Run) *run {
 	if v.Definition != nil {
 		r.program = v.Definition
 	}
+	r.main.launch = restoreLaunch(v.Launch)
 	claimDirectories(r)
 	if len(v.SandboxWarnings) > 0 {
 		in.ownProblems().sandbox = v.SandboxWarnings

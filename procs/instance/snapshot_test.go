@@ -59,6 +59,7 @@ func filledInstance(web *config.Program) *snapshot.Instance {
 	v.Definition, v.Run.Definition, v.Run.Hook.At = web, testProgram(), 1
 	v.Run.Beside.Reload.Stage, v.Run.Beside.Reload.Confirmed = snapshot.ReloadConfirm, false
 	v.Run.Beside.PostStart = 0 // a hook is begun by a whole recovery
+	v.Run.Launch = snapshot.LaunchFound
 	v.State, v.Outcome = fsm.Running.Name(), fsm.RunEndedRetry.OutcomeName()
 	target := fsm.Target{Up: true, By: fsm.Actor{Kind: fsm.ActorOperator, For: "db"}}.Snapshot()
 	v.Desired, v.DesiredBeforeShutdown, v.ReplacementTarget = target, &target, &target

@@ -57,10 +57,10 @@ func TestNotKilledIsRecordedOnce(t *testing.T) {
 
 // TestForkChain: processes that fork while they are killed are all killed, by any kill signal.
 func TestForkChain(t *testing.T) {
-	for _, signal := range []string{"SIGKILL", "SIGABRT"} {
+	for _, signal := range []string{"SIGKILL", "SIGQUIT"} {
 		b := runningBench(t, func(p *config.Program) {
 			if signal != "SIGKILL" {
-				p.KillSignal = 6
+				p.KillSignal = 3
 			}
 		})
 		b.kernel.Mix.ProcessScan, b.kernel.Mix.IgnoresStop = 1, 1
@@ -136,4 +136,22 @@ func TestEndOfLoggerInput(t *testing.T) {
 		b.in.Output.CloseInput()
 		b.close()
 	}
+}
+
+// TestStopCommandWithoutDeadline: a successor gives a stop_command the whole stop time-out if the
+// record of its predecessor is from before that began.
+func TestStopCommandWithoutDeadline(t *testing.T) {
+	b := runningBench(t, func(p *config.Program) { p.StopCommand = besideCommand })
+	b.kernel.Mix.HookHangs = 1
+	b.stop()
+	b.v.RunFor(time.Second)
+	saved := b.records[snapshot.InstanceKey("web")].(*snapshot.Instance)
+	saved.Run.StopDeadline, saved.Run.StopLimit = 0, 0
+	b.succeed()
+	b.v.RunFor(9 * time.Second)
+	if b.in.run == nil || b.in.run.beside.StopState() != snapshot.StopCommandRuns {
+		t.Errorf("after 9s: %v, want it to wait for stop_command: %s", b.in.Machine.State(), b.in.Reason())
+	}
+	b.v.RunFor(time.Minute)
+	b.close()
 }

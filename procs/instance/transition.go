@@ -97,6 +97,9 @@ func (in *Instance) CompleteTransition(from, to fsm.State) {
 		if r.readiness != nil && to != fsm.Starting {
 			r.readiness.end()
 		}
+		if to != fsm.Starting {
+			r.main.endSearch()
+		}
 		if to != fsm.Running {
 			r.endMonitoring()
 		}

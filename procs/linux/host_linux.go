@@ -52,6 +52,8 @@ type Host struct {
 	unlinking   workers.Job       // removals in progress: a start waits for their end
 	removals    workers.Pool      // workers that remove directories of programs
 	removing    workers.Job       // their work
+	pidFiles    workers.Pool      // workers that read pid files of programs
+	pidReading  workers.Job       // their work
 	swept       sync.Map          // directories in which what an earlier superd left was removed
 	reach       sync.Once         // see checkReach
 	shim        shim.File         // the exec shim for sandboxes
@@ -100,7 +102,7 @@ func New(l *loop.Loop, o Options) (*Host, error) {
 	k := &Host{loop: l, openFiles: o.OpenFiles, slots: slots, runtimeDir: o.RuntimeDir, fifoDir: o.FIFODir, keeper: o.KeeperPid, log: o.Log, sigchld: o.SIGCHLD, null: null, oomScoreAdj: oomScoreAdj, ambient: privilege.Ambient()}
 	k.starts.crowded = k.crowded(o.Crowd)
 	k.gate.init()
-	k.unlinks.Limit, k.removals.Limit = unlinkSlots, removeSlots
+	k.unlinks.Limit, k.removals.Limit, k.pidFiles.Limit = unlinkSlots, removeSlots, pidFileSlots
 	l.Root().Defer(k.endRemovals)
 	l.Root().Defer(k.unlinking.Wait) // a successor must not have names removed later
 	if err := k.startTrees(o); err != nil {

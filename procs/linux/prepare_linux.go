@@ -95,8 +95,11 @@ func prepare(a *attempt, spec *host.SpawnSpec, child *host.Child) (*prepared, er
 	p := &prepared{program: program, runAs: id, argv: argv, env: env, dir: dir, input: -1, notify: -1, ready: [2]int{-1, -1}, envSum: envSum}
 
 	a.enter("prepare sandbox", "")
-	if p.plan, err = planSandbox(spec, directories); err != nil {
+	if p.plan, err = planSandbox(spec, owner, directories); err != nil {
 		return p, err
+	}
+	if p.plan != nil {
+		lookUpPaths(a, p.plan)
 	}
 	if err := p.findCommand(a); err != nil {
 		return p, err

@@ -19,14 +19,17 @@ import (
 	"superd/sandbox/shim"
 )
 
-// planSandbox returns the plan for the sandbox of a program that has these directories, nil without
-// one. It makes the directories of private_tmp.
-func planSandbox(spec *host.SpawnSpec, directories []string) (*sandbox.Plan, error) {
+// planSandbox returns the plan for the sandbox of a program of owner that has these directories,
+// nil without one. It makes the directories of private_tmp.
+func planSandbox(spec *host.SpawnSpec, owner *runAs, directories []string) (*sandbox.Plan, error) {
 	settings := spec.Program.Sandbox
 	if !settings.Enabled() {
 		return nil, nil
 	}
 	run := sandbox.Run{NotifySocket: spec.NotifySocket, Directories: directories, Tmp: spec.PrivateTmp}
+	if uid, _ := owner.owner(); uid != os.Geteuid() {
+		run.User = &uid
+	}
 	if !privilege.Administer() && os.Geteuid() != 0 {
 		run.UserNamespace = &sandbox.IDs{UID: os.Geteuid(), GID: os.Getegid()}
 	}
@@ -36,6 +39,30 @@ func planSandbox(spec *host.SpawnSpec, directories []string) (*sandbox.Plan, err
 		}
 	}
 	return sandbox.New(settings, run), nil
+}
+
+// lookUpPaths looks up the paths that the exec shim will open, so that one on a file system that
+// hangs is named when the start is given up. The shim reports what fails.
+func lookUpPaths(a *attempt, plan *sandbox.Plan) {
+	lookUp := func(key, path string) {
+		a.enter("apply sandbox."+key, path)
+		var stat unix.Stat_t
+		_ = unix.Stat(path, &stat)
+	}
+	if plan.Root != "" {
+		lookUp("root_directory", plan.Root)
+	}
+	for _, p := range plan.Paths {
+		lookUp(p.Key, filepath.Join(plan.Root, p.Path))
+	}
+	if plan.Landlock == nil {
+		return
+	}
+	for key, list := range plan.Landlock.Files() {
+		for _, beneath := range list {
+			lookUp(key, filepath.Join(plan.Root, beneath.Path))
+		}
+	}
 }
 
 // makeTmp makes the directories of private_tmp, unless an earlier process of the run has them. Only

@@ -130,18 +130,19 @@ type wait struct {
 	f         func()
 }
 
-// Receive calls the handler for messages of the socket fd until the scope is closed. It owns fd,
-// also after an error. Messages from before the call are handled, too.
+// Receive calls the handler for messages of the socket fd, which it owns, until the scope is
+// closed. Messages from before the call are handled, too. An error says why the socket can't be
+// watched yet: that is tried again.
 //
 // Descriptors in a message are closed once it has been handled, as BARRIER=1 requires.
 func Receive(scope *loop.Scope, fd int, h Handler) (*Receiver, error) {
 	r := &Receiver{scope: scope, fd: fd, handler: h}
 	scope.Defer(func() { unix.Close(fd) }) // registered before the watch, so closed after it
-	watch, err := scope.OnReadable(fd, r.take)
-	if err != nil {
-		return nil, fmt.Errorf("receive notifications: %w", err)
+	var err error
+	if r.watch, err = scope.OnReadable(fd, r.take); err != nil {
+		scope.After(watchPause, r.resume)
+		return r, fmt.Errorf("receive notifications: %w", err)
 	}
-	r.watch = watch
 	return r, nil
 }
 

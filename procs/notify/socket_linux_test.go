@@ -139,6 +139,33 @@ func TestReceive(t *testing.T) {
 	r.expect("one", `parse message: "x" is not a value of MAINPID`, "two", "last")
 }
 
+// TestReceiveLater: a socket that can't be watched at first is watched later, and no message is
+// lost.
+func TestReceiveLater(t *testing.T) {
+	r := newRig(t)
+	fd, err := Open(r.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := r.scope.OnReadableEdge(fd, func() {}) // the loop refuses a second kind of watch
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard := false
+	l, err := Receive(r.scope, fd, Handler{
+		Accept:  func(Sender) bool { return true },
+		Message: func(Sender, Message) bool { heard = true; r.Stop(); return false },
+	})
+	if err == nil || l == nil {
+		t.Fatalf("Receive = %v, %v; want a receiver, and why it has no watch", l, err)
+	}
+	r.send("STATUS=last")
+	r.scope.After(watchPause/2, other.Stop)
+	if r.run(); !heard {
+		t.Error("the message was not received")
+	}
+}
+
 func TestTooLongMessage(t *testing.T) {
 	r := newRig(t)
 	r.receive()

@@ -116,8 +116,7 @@ func (r *Reaper) LogUnwatched(pid int, err error) {
 	}
 }
 
-// WaitStatus returns the exit status of a process, if it has ended, and forgets it. The exit of an
-// adopted process is acknowledged to the keeper once the journal has it.
+// WaitStatus returns the exit status of a process, if it has ended, and forgets it.
 func (r *Reaper) WaitStatus(process host.Process) (exit pidfd.Exit, ended bool) {
 	exit, ended, err := process.Wait()
 	if err != nil {
@@ -125,20 +124,21 @@ func (r *Reaper) WaitStatus(process host.Process) (exit pidfd.Exit, ended bool) 
 		exit, ended = pidfd.Exit{}, true
 	}
 	if ended {
-		if a, ok := process.(*adoptedProcess); ok && r.adopted[a.key()] == a {
-			r.AfterRecorded(func() { r.acknowledge(a.id.Pid, a.id.Start) })
-		}
 		r.DropChild(process)
 	}
 	return exit, ended
 }
 
 // DropChild removes a process from the children and adopted processes to reap. A newer child with
-// the same pid stays.
+// the same pid stays. The exit of an adopted process, if the keeper has it, is acknowledged once
+// the journal has what follows from it.
 func (r *Reaper) DropChild(process host.Process) {
 	if a, ok := process.(*adoptedProcess); ok {
 		if r.adopted[a.key()] == a {
 			delete(r.adopted, a.key())
+			if a.keeperExit != nil { // else OnStoredExit acknowledges it
+				r.AfterRecorded(func() { r.acknowledge(a.id.Pid, a.id.Start) })
+			}
 		}
 		if a.reap != nil {
 			return

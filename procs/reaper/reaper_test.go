@@ -32,6 +32,22 @@ type keeper struct {
 
 func (k *keeper) Acknowledge(pid int, _ uint64) { k.acknowledged = append(k.acknowledged, pid) }
 
+// TestAcknowledgesReplacedProcess: the exit of an adopted process that nobody waits for any more,
+// as another one is the main process, is acknowledged.
+func TestAcknowledgesReplacedProcess(t *testing.T) {
+	var k keeper
+	r := New(Options{
+		Keeper: &k, AfterRecorded: func(f func()) { f() },
+		Exits: []host.StoredExit{{Pid: 7, Start: 1, Exit: pidfd.Exit{Known: true, Code: 3}}},
+	})
+	p := r.Adopt(nil, pidfd.Identity{Pid: 7, Start: 1})
+	r.AcknowledgeUnclaimed()
+	r.DropChild(p)
+	if !slices.Equal(k.acknowledged, []int{7}) {
+		t.Errorf("acknowledged: %d, want 7 once", k.acknowledged)
+	}
+}
+
 // TestAcknowledges: the exit of an adopted process is acknowledged once, when the journal has it.
 func TestAcknowledges(t *testing.T) {
 	var k keeper

@@ -17,6 +17,7 @@ import (
 	"maps"
 	"time"
 
+	"superd/config"
 	"superd/procs/snapshot"
 )
 
@@ -25,6 +26,15 @@ type Limits struct {
 	MaxUnavailable int
 	Pause          time.Duration // how long a restarted replica must be up before it counts
 	Abort          bool          // a failure ends the roll
+}
+
+// Limits returns the limits of the roll, by the definition of its program. Without extra replicas,
+// one replica at a time may be down.
+func (r *Roll) Limits(k config.Rolling) Limits {
+	if r.Extra == 0 {
+		k.MaxUnavailable = max(k.MaxUnavailable, 1)
+	}
+	return Limits{MaxUnavailable: k.MaxUnavailable, Pause: k.Pause, Abort: k.AbortOnFailure}
 }
 
 // A Condition is what a replica is for a roll.

@@ -21,6 +21,14 @@ func (r *Roll) Status() Status {
 	return Status{Stage: r.Stage, Restarted: r.taken, Replicas: len(r.Turns), Failure: r.Failure}
 }
 
+// Undone returns what the operator is told of the end of the roll that was requested.
+func (r *Roll) Undone() string {
+	if r.Stage == snapshot.RollHeld {
+		return fmt.Sprintf("no further replica is restarted; %s until the others are up", words.Plural(r.Extra, "extra replica"))
+	}
+	return "rolling restart ended; no extra replica is left"
+}
+
 // Text describes the roll of a program to people.
 func (r *Roll) Text(program string) string {
 	s, extra := r.Status(), words.Plural(r.Extra, "extra replica")

@@ -180,6 +180,7 @@ type Run struct {
 	Hook           *Hook   `json:"hook,omitempty"` // current hook
 	PreStarted     bool    `json:"pre_started,omitempty"`
 	PostStopped    bool    `json:"post_stopped,omitempty"`
+	Launch         Launch  `json:"launch,omitempty"` // of a forking program
 	Beside         *Beside `json:"beside,omitempty"`
 }
 
@@ -199,6 +200,15 @@ type Reload struct {
 	Due       time.Duration `json:"due,omitempty"`       // of that
 	Again     bool          `json:"again,omitempty"`     // another reload was requested meanwhile
 }
+
+// A Launch is what is known of the main process of a forking program.
+type Launch string
+
+// What is known of the main process; empty while the command runs.
+const (
+	LaunchSearched Launch = "searched" // the command has ended; the process that is stored is its own
+	LaunchFound    Launch = "found"
+)
 
 // A ReloadStage is what a reload does.
 type ReloadStage string

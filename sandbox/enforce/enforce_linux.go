@@ -71,7 +71,7 @@ func (s *Sandbox) Bound() error {
 			return err
 		}
 	}
-	if s.plan.Filter != nil {
+	if s.plan.Syscalls != nil {
 		if err := s.check("syscalls", "", s.makeFilter()); err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func (s *Sandbox) noNewPrivs() bool {
 	if set := s.plan.NoNewPrivs; set != nil {
 		return *set
 	}
-	return s.plan.Landlock != nil || s.plan.Filter != nil
+	return s.plan.Landlock != nil || s.plan.Syscalls != nil
 }
 
 // check returns the failure of a key as an error, or makes it a warning. err may be nil.

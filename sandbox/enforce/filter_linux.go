@@ -41,11 +41,12 @@ func (s *Sandbox) makeFilter() error {
 	if err != nil {
 		return unix.ENOTSUP
 	}
-	refused, ok := actions[s.plan.Filter.Errno]
+	filter := s.plan.Syscalls.Filter()
+	refused, ok := actions[filter.Errno]
 	if !ok {
 		return unix.EINVAL
 	}
-	s.filter = assemble(s.plan.Filter, info, refused)
+	s.filter = assemble(filter, info, refused)
 	return nil
 }
 

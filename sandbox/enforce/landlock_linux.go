@@ -137,7 +137,12 @@ func (s *Sandbox) addFiles(files []fileRight) error {
 
 // allow adds a rule for a path.
 func (s *Sandbox) allow(beneath sandbox.Beneath, rights uint64) error {
-	fd, err := unix.Open(beneath.Path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	root, err := unix.Open("/", openPath|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(root)
+	fd, err := s.open(root, beneath.Path)
 	if beneath.Optional && (err == unix.ENOENT || err == unix.ENOTDIR || err == unix.EACCES) {
 		return nil
 	}

@@ -91,11 +91,11 @@ func (s *Sandbox) checkAll(err error) error {
 
 // openRoot opens the new root. It makes it a mount of its own, if it is not the host's.
 func (m *mounter) openRoot() (err error) {
-	if m.plan.Root == "" {
-		m.root, err = unix.Open("/", openPath|unix.O_DIRECTORY, 0)
+	m.root, err = unix.Open("/", openPath|unix.O_DIRECTORY, 0)
+	if err != nil || m.plan.Root == "" {
 		return err
 	}
-	host, err := unix.Open(m.plan.Root, openPath|unix.O_DIRECTORY, 0)
+	host, err := m.open(m.plan.Root)
 	if err != nil {
 		return err
 	}
@@ -125,29 +125,11 @@ func (m *mounter) enterRoot() error {
 	return unix.Chdir("/")
 }
 
-// open opens a path below the new root. Symbolic links don't lead out of that.
-func (m *mounter) open(path string) (int, error) { return m.openat(path, unix.RESOLVE_IN_ROOT) }
+// open opens a path below the new root.
+func (m *mounter) open(path string) (int, error) { return m.Sandbox.open(m.root, path) }
 
-// openResolved opens a path that has been resolved. A symbolic link in it is the program's, which
-// can write there: ELOOP.
-func (m *mounter) openResolved(path string) (int, error) {
-	return m.openat(path, unix.RESOLVE_IN_ROOT|unix.RESOLVE_NO_SYMLINKS)
-}
-
-func (m *mounter) openat(path string, resolve uint64) (fd int, err error) {
-	path = strings.TrimPrefix(path, "/")
-	if path == "" {
-		path = "."
-	}
-	const most = 100 // a rename or a mount elsewhere at the same time is EAGAIN
-	for range most {
-		fd, err = unix.Openat2(m.root, path, &unix.OpenHow{Flags: openPath, Resolve: resolve})
-		if err != unix.EAGAIN {
-			break
-		}
-	}
-	return fd, err
-}
+// openResolved opens a path below the new root that has been resolved.
+func (m *mounter) openResolved(path string) (int, error) { return openResolved(m.root, path) }
 
 // collect fills m.views.
 func (m *mounter) collect() error {

@@ -1,6 +1,9 @@
 package daemons
 
-import "testing"
+import (
+	"regexp"
+	"testing"
+)
 
 // TestApache2: its workers are replaced by a reload, and a stop waits for the request under way.
 func TestApache2(t *testing.T) {
@@ -22,6 +25,9 @@ func TestApache2(t *testing.T) {
 	}
 	request := func() error { return serves("page") }
 	m.reloads(request, func() { page("two") }, func() bool { return serves("page two") == nil })
+	if got := m.run("ps", "-C", "apache2", "-o", "user=,group="); !regexp.MustCompile(`www-data +www-data\n`).MatchString(got) {
+		t.Errorf("its processes run as %s", got)
+	}
 	m.refuses("/etc/apache2/sites-enabled/000-default.conf", "Lisen 80\n", "Invalid command 'Lisen'")
 	m.upgrades(request)
 	m.answers(func() error {

@@ -19,7 +19,6 @@ func TestCron(t *testing.T) {
 	if err != nil || len(found) == 0 {
 		t.Fatalf("no libfaketime: %v", err)
 	}
-	m.Env = append(m.Env, "LD_PRELOAD="+found[0], "FAKETIME=+0 x20", "NO_FAKE_STAT=1")
 	const crontab = "/etc/cron.d/test"
 	job := func(name string) string { return fmt.Sprintf("* * * * * root echo run >> %s\n", m.Path(name)) }
 	runs := func(name string) int { return strings.Count(m.Read(name), "run\n") }
@@ -39,7 +38,7 @@ func TestCron(t *testing.T) {
 		}
 	}
 	write(job("one"))
-	m.boot()
+	m.boot(fmt.Sprintf("[defaults]\nenvironment = { LD_PRELOAD = %q, FAKETIME = '+0 x20', NO_FAKE_STAT = '1' }\n", found[0]))
 	pid := m.pid()
 	ran("one")
 	write(job("two"))

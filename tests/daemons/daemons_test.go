@@ -1,17 +1,14 @@
-// Package daemons runs daemons as Debian ships them under superd: in the foreground, with the
-// options of their units, as their own users, dropping privileges as their packages do. Each is
-// started, becomes ready, serves a request, and is stopped without lost work.
+// Package daemons runs daemons as Debian ships them under superd, from the files of
+// examples/services. Each is started, becomes ready, serves requests while it is reloaded and while
+// superd is upgraded, refuses a mistake in its configuration, and is stopped without lost work.
 //
 // make test-daemons installs them and runs this. It needs root.
 package daemons
 
 import (
-	"errors"
 	"flag"
-	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,14 +26,10 @@ func TestMain(m *testing.M) {
 	harness.Main(m)
 }
 
-// A site is a folder for a daemon, with placeholders in its files.
-type site struct {
-	*harness.Site
-	replacements []string
-}
+// A site is the folder of a superd that runs a daemon.
+type site struct{ *harness.Site }
 
-// newSite makes a site with the configuration of superd, in which DIR and names given to port are
-// placeholders.
+// newSite makes a site for a daemon of these packages.
 func newSite(t *testing.T, packages ...string) *site {
 	if !*enabled {
 		t.Skip("make test-daemons runs this")
@@ -50,60 +43,7 @@ func newSite(t *testing.T, packages ...string) *site {
 		t.Fatalf("not installed: %v: %s", err, out)
 	}
 	t.Logf("%s", out)
-	s := &site{Site: harness.NewSite(t, "")}
-	s.replacements = []string{"DIR", s.Dir}
-	return s
-}
-
-// port draws a free port for a placeholder.
-func (s *site) port(word string) string {
-	s.T.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	defer listener.Close()
-	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
-	s.replacements = append(s.replacements, word, port)
-	return port
-}
-
-func (s *site) expand(text string) string {
-	return strings.NewReplacer(s.replacements...).Replace(text)
-}
-
-// file writes a file of the site.
-func (s *site) file(name, text string) {
-	s.T.Helper()
-	s.Write(name, s.expand(text))
-}
-
-// folder makes a folder that belongs to a user.
-func (s *site) folder(name, owner string) {
-	s.T.Helper()
-	s.Mkdir(name)
-	s.give(name, owner)
-}
-
-func (s *site) give(name, owner string) {
-	s.T.Helper()
-	u, err := user.Lookup(owner)
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	uid, errUID := strconv.Atoi(u.Uid)
-	gid, errGID := strconv.Atoi(u.Gid)
-	if err := errors.Join(errUID, errGID, os.Chown(s.Path(name), uid, gid)); err != nil {
-		s.T.Fatal(err)
-	}
-}
-
-// start starts superd with these programs, and waits until all are ready.
-func (s *site) start(programs string) {
-	s.T.Helper()
-	s.Configure(s.expand(programs))
-	s.Start()
-	s.WaitRunning()
+	return &site{harness.NewSite(t, "")}
 }
 
 // stop stops a program, which has to end by itself, with status 0.
@@ -125,9 +65,6 @@ func (s *site) stopped(name string) {
 // run runs a command to its end, and returns its output.
 func (s *site) run(command ...string) string {
 	s.T.Helper()
-	for i, arg := range command {
-		command[i] = s.expand(arg)
-	}
 	cmd := exec.CommandContext(s.T.Context(), command[0], command[1:]...)
 	cmd.Dir = s.Dir
 	out, err := cmd.CombinedOutput()

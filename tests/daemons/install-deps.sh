@@ -24,6 +24,15 @@ need python3-celery /usr/lib/python3/dist-packages/celery/__init__.py
 need python3-redis /usr/lib/python3/dist-packages/redis/__init__.py
 need openssh-server /usr/sbin/sshd
 need openssh-client /usr/bin/ssh
+need iproute2 /usr/sbin/ip
+need apache2 /usr/sbin/apache2
+need pgbouncer /usr/sbin/pgbouncer
+need postfix /usr/sbin/postfix
+need prometheus-node-exporter /usr/bin/prometheus-node-exporter
+need python3-amqp /usr/lib/python3/dist-packages/amqp/__init__.py
+need rabbitmq-server /usr/sbin/rabbitmqctl
+need rsyslog /usr/sbin/rsyslogd
+need varnish /usr/sbin/varnishd
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$missing postgresql"
 
 [ -n "$missing" ] || exit 0

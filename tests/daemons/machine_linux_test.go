@@ -277,7 +277,6 @@ func (m *machine) reloads(request func() error, change func(), changed func() bo
 	change()
 	m.MustCtl("reload", m.name)
 	harness.Until(m.T, "the new configuration is in force", changed)
-	m.MustCtl("reload", m.name)
 	stop()
 	if now := m.pid(); now != pid {
 		m.T.Errorf("after a reload it is process %d, %d before", now, pid)

@@ -5,6 +5,7 @@ import (
 	"net/smtp"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 func TestPostfix(t *testing.T) {
 	m := newMachine(t, "postfix", "postfix")
 	m.write("/etc/passwd", m.read("/etc/passwd")+"receiver:x:2000:2000::/nonexistent:/bin/false\n")
-	m.run("postconf", "-e", "smtpd_banner = one")
+	m.run("postconf", "-e", "smtpd_banner = one", "maillog_file = /dev/stdout", "maillog_file_prefixes = /dev")
 	m.boot()
 
 	var sent atomic.Int64
@@ -58,7 +59,9 @@ func TestPostfix(t *testing.T) {
 		}
 		return nil
 	}
-	m.reloads(request, func() { m.run("postconf", "-e", "smtpd_banner = two") }, func() bool { return greeting() == "two" })
+	m.reloads(request, func() { m.run("postconf", "-e", "smtpd_banner = two") }, func() bool {
+		return greeting() == "two" && strings.Contains(m.Log(m.name), ": reload -- version")
+	})
 	m.refuses("/etc/postfix/main.cf", "no value\n", "missing '=' after attribute name")
 	m.refuses("/etc/postfix/master.cf", "smtp inet\n", "bad field count")
 	m.upgrades(request)

@@ -58,12 +58,26 @@ func TestPostgreSQL(t *testing.T) {
 	if _, err := os.Stat(m.path("/etc/postgresql/15/main/postgresql.conf")); err != nil {
 		m.run("pg_createcluster", "15", "main")
 	}
+	server := "-900"
 	if effective, err := strconv.ParseUint(m.Field(os.Getpid(), "status", "CapEff"), 16, 64); err != nil || effective>>24&1 == 0 {
-		m.substitute("oom_score_adj  = -900", "oom_score_adj  = 0") // no CAP_SYS_RESOURCE
+		server = "100" // no CAP_SYS_RESOURCE
+		m.substitute("oom_score_adj  = -900", "oom_score_adj  = "+server)
 	}
 	const hba, conf = "/etc/postgresql/15/main/pg_hba.conf", "/etc/postgresql/15/main/conf.d/test.conf"
 	m.write(hba, "host all all 127.0.0.1/32 trust\n"+m.read(hba))
 	m.boot()
+	adjusted := func(pid, wanted string) {
+		t.Helper()
+		if got := m.read("/proc/" + pid + "/oom_score_adj"); got != wanted+"\n" {
+			t.Errorf("oom_score_adj of process %s: %q, want %s", pid, got, wanted)
+		}
+	}
+	checkpointer, err := m.query("select pid from pg_stat_activity where backend_type = 'checkpointer'")
+	if err != nil {
+		t.Fatal(err)
+	}
+	adjusted(strconv.Itoa(m.pid()), server)
+	adjusted(checkpointer, "0")
 	one := func() error {
 		got, err := m.query("select 1")
 		return ok(got, err, "1")

@@ -77,7 +77,7 @@ func TestRedis(t *testing.T) {
 	m.upgrades(pong)
 	m.healthy()
 
-	slow := `EVAL "redis.log(redis.LOG_WARNING, 'under way') for i = 1, 100000000 do end return 'slow answer'" 0`
+	slow := `EVAL "redis.log(redis.LOG_WARNING, 'under way') for i = 1, 30000000 do end return 'slow answer'" 0`
 	answer := make(chan error, 1)
 	go func() {
 		got, err := m.oneLine(address, slow)
@@ -90,8 +90,20 @@ func TestRedis(t *testing.T) {
 	if err := <-answer; err != nil {
 		t.Errorf("the script under way at the stop: %v", err)
 	}
+	if st := m.Status("redis"); !strings.Contains(st.Reason, "ended by stop_command") {
+		t.Errorf("%v, want that stop_command ended it", st)
+	}
 	m.MustCtl("start", "redis")
 	kept()
+
+	// It is stopped by SIGTERM where stop_command lacks a password.
+	if got := m.run("redis-cli", "config", "set", "requirepass", "secret"); got != "OK\n" {
+		t.Errorf("set a password: %q", got)
+	}
+	m.stops()
+	if st := m.Status("redis"); !strings.Contains(st.Reason, "ended by the stop signal") {
+		t.Errorf("%v, want that the stop signal ended it", st)
+	}
 }
 
 // writes makes numbered writes, one after the other, while something is done. It returns the number

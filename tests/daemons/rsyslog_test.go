@@ -37,6 +37,10 @@ func TestRsyslog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// It does not read its socket to the end when it is stopped.
+	harness.Until(t, "it has taken all messages", func() bool {
+		return regexp.MustCompile(`(?m)^u_dgr +\w+ +0 +0 +/dev/log `).MatchString(m.run("ss", "-xan"))
+	})
 	m.stops()
 	numbers := regexp.MustCompile(`message (\d+)\.`).FindAllString(written(), -1)
 	once := make(map[string]bool)

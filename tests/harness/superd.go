@@ -163,6 +163,11 @@ func (d *Superd) Wait() int {
 // Exit returns the exit status of a superd that has ended, -1 for a signal.
 func (d *Superd) Exit() int { return d.cmd.ProcessState.ExitCode() }
 
+// CPU returns the processor time of a superd that has ended, and of the processes that it reaped.
+func (d *Superd) CPU() time.Duration {
+	return d.cmd.ProcessState.UserTime() + d.cmd.ProcessState.SystemTime()
+}
+
 // end is the clean-up: an orderly shutdown if superd still runs.
 func (d *Superd) end() {
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {

@@ -42,12 +42,13 @@ var allowed = map[string]string{
 	"procs/instance": `config config/environ internal/signame internal/words logs logs/segment loop
 		pidfd procs/deps procs/eventlog
 		procs/execprobe procs/fsm procs/host procs/instance/beside procs/instance/health
-		procs/instance/output procs/instance/paths procs/instance/teardown procs/notify procs/probe
-		procs/schedule procs/snapshot`,
+		procs/instance/launch procs/instance/output procs/instance/paths procs/instance/teardown
+		procs/notify procs/probe procs/schedule procs/snapshot`,
 	"procs/instance/beside": `config internal/signame internal/words loop procs/eventlog procs/execprobe procs/fsm
 		procs/host procs/notify procs/snapshot`,
 	"procs/instance/health": `config internal/words loop procs/eventlog procs/fsm procs/host
 		procs/probe procs/snapshot`,
+	"procs/instance/launch": "loop procs/host",
 	"procs/instance/output": `config logs logs/sink loop procs/host procs/instance/paths
 		procs/snapshot`,
 	"procs/instance/teardown": "config internal/signame loop pidfd procs/host",
@@ -67,7 +68,7 @@ var allowed = map[string]string{
 	"procs/linux/linuxtest": "config config/environ internal/procfs loop pidfd procs/host",
 	"procs/deps":            "",
 	"procs/diagnosis":       "config internal/words logs procs/eventlog procs/fsm procs/host procs/probe",
-	"procs/rolling":         "internal/words procs/snapshot",
+	"procs/rolling":         "config internal/words procs/snapshot",
 	"procs/eventlog":        "internal/escape",
 	"procs/journal":         "internal/failpoint",
 	"procs/notify":          "internal/terminal loop",

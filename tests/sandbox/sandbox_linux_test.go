@@ -622,6 +622,87 @@ func TestPlantedLink(t *testing.T) {
 	}
 }
 
+// TestLinksOfTheProgram: a program can't choose by a symbolic link what the sandbox of its next run
+// opens.
+func TestLinksOfTheProgram(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	const daemon = 1
+	keys := []string{"read_write", "read_only", "inaccessible", "root_directory", "landlock.write"}
+	s := harness.NewSite(t, "")
+	for _, dir := range []string{"own", "own/real", "other", "other/in"} {
+		s.Mkdir(dir)
+	}
+	s.Link("own/link", "../other")
+	s.Link("own/chain", "real/../link")
+	s.Link("own/trusted", s.Path("other"))
+	for _, name := range []string{"own", "own/real", "own/link"} {
+		if err := os.Lchown(s.Path(name), daemon, daemon); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var b strings.Builder
+	fmt.Fprint(&b, "[defaults]\ncommand = ['/bin/sleep', 'infinity']\ndirectory = '/'\nrestart = 'never'\nuser = 'daemon'\n")
+	for i, key := range keys {
+		for _, name := range []string{"link", "chain"} {
+			value := strconv.Quote(s.Path("own/" + name + "/in"))
+			if key != "root_directory" {
+				value = "[" + value + "]"
+			}
+			fmt.Fprintf(&b, "[program.%s%d]\nsandbox.%s = %s\n", name, i, key, value)
+		}
+	}
+	fmt.Fprintf(&b, "[program.trusted]\nsandbox.read_only = ['/']\nsandbox.read_write = [%q]\n", s.Path("own/trusted/in"))
+	fmt.Fprintf(&b, "[program.optional]\nsandbox.read_write = [%q]\n", "-"+s.Path("own/link/in"))
+	s.Configure(b.String())
+	s.Start()
+	refused := func(name, key, path string) {
+		t.Helper()
+		want := "apply sandbox." + key + " " + s.Path(path) + ": too many levels of symbolic links: a symbolic link there is the program's"
+		if st := s.WaitState(name, "failed"); !strings.HasPrefix(st.Reason, want) {
+			t.Errorf("reason %q, want %q", st.Reason, want)
+		}
+	}
+	for i, key := range keys {
+		refused(fmt.Sprint("link", i), key, "own/link/in")
+		refused(fmt.Sprint("chain", i), key, "own/chain/in")
+	}
+	refused("optional", "read_write", "own/link/in")
+	s.WaitState("trusted", "running")
+}
+
+// TestHungPath: a path of a sandbox on a file system that hangs fails the start at start_timeout,
+// and is named.
+func TestHungPath(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	s := harness.NewSite(t, "")
+	path := s.HungMount("hung") + "/data"
+	s.Configure(`
+		[defaults]
+		command = ["/bin/sleep", "infinity"]
+		directory = "/"
+		restart = "never"
+		start_timeout = "500ms"
+		[program.mount]
+		sandbox.read_write = ["` + path + `"]
+		[program.landlock]
+		sandbox.landlock.write = ["` + path + `"]
+		[program.root]
+		sandbox.root_directory = "` + path + `"
+		[program.other]
+		sandbox.preset = "strict"
+		`)
+	s.Start()
+	s.WaitState("other", "running")
+	for program, key := range map[string]string{"mount": "read_write", "landlock": "landlock.write", "root": "root_directory"} {
+		st := s.WaitState(program, "failed")
+		if want := "apply sandbox." + key + " " + path + ": no answer within start_timeout 500ms"; !strings.HasPrefix(st.Reason, want) {
+			t.Errorf("reason %q, want %q", st.Reason, want)
+		}
+	}
+}
+
 // TestDirectoriesOfTheProgram: a program writes to the directories that superd makes for it, also
 // where all else is read-only, and with a superd that is killed meanwhile.
 func TestDirectoriesOfTheProgram(t *testing.T) {

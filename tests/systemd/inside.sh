@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # The checks of packaging/superd.service, run by run.sh as root under a systemd of their own.
+# Arguments: the most that systemd-analyze security may rate it, in tenths; the state in which a program
+# with sandbox.private_network is.
 set -euo pipefail
 
 unit=superd.service
@@ -23,7 +25,7 @@ until_true() {
 	done
 }
 
-running() { [ "$(superd ctl status --json | grep -o '"state": *"running"' | wc -l)" = 2 ]; }
+running() { [ "$(superd ctl status --json | grep -o '"state": *"running"' | wc -l)" = 4 ]; }
 program_pid() { superd ctl status --json "$1" | sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' | head -n 1; }
 is() { [ "$(property "$1")" = "$2" ]; }
 # grep -q would end the pipe early, and with it what writes into it.
@@ -38,13 +40,16 @@ warnings=$(systemd-analyze verify /etc/systemd/system/$unit 2>&1 | grep -F "$uni
 [ -z "$warnings" ] || fail "systemd-analyze verify: $warnings"
 ok "the unit has no mistakes"
 
+rating=$(systemd-analyze security --no-pager --threshold="$1" "$unit") || fail "systemd-analyze security: ${rating##*→}, want $1 tenths at most"
+ok "systemd-analyze security:${rating##*:}"
+
 systemctl start "$unit" || fail "start"
 is ActiveState active || fail "not active after start"
 running || fail "READY=1 came before the programs ran"
 ok "start is done when the programs run"
 
 text=$(property StatusText)
-case $text in *2*) ok "STATUS=$text" ;; *) fail "no number of programs in STATUS=$text" ;; esac
+case $text in *5*) ok "STATUS=$text" ;; *) fail "no number of programs in STATUS=$text" ;; esac
 systemctl status --no-pager "$unit" | grep -F "$text" >/dev/null || fail "systemctl status without STATUS="
 
 [ "$(stat -c %a /run/superd)" = 711 ] || fail "mode of /run/superd"
@@ -61,6 +66,23 @@ fi
 [ "$(sed -n 's/^SigIgn:\s*//p' "/proc/$web/status")" = 0000000000000000 ] || fail "a program ignores signals"
 [ "$(sed -n 's/^Max open files *\([0-9]*\).*/\1/p' "/proc/$web/limits")" = 1024 ] || fail "soft limit of open files of a program"
 ok "what a program inherits"
+
+# of NAME KEY: a line of /proc/PID/status of a program.
+of() { sed -n "s/^$2:\s*//p" "/proc/$(program_pid "$1")/status"; }
+# superd ctl status fails for a program that does not run.
+in_state() { { superd ctl status --json "$1" || true; } | grep "\"state\": *\"$2\"" >/dev/null; }
+# What superd sets for a program works, whatever the unit restricts.
+for program in worker boxed; do
+	[ "$(of $program Uid | cut -f 1)" = "$(id -u daemon)" ] || fail "user of $program: $(of $program Uid)"
+	grep -q "/superd.service/.*$program" "/proc/$(program_pid $program)/cgroup" || fail "cgroup of $program: $(cat "/proc/$(program_pid $program)/cgroup")"
+done
+[ "$(awk '{ print $19 }' "/proc/$(program_pid worker)/stat")" = -5 ] || fail "nice of worker"
+[ "$(of boxed CapAmb)" = 0000000000000400 ] && [ "$(of boxed CapBnd)" = 0000000000000400 ] || fail "capabilities of boxed: $(of boxed CapAmb), $(of boxed CapBnd)"
+[ "$(of boxed NoNewPrivs)" = 1 ] && [ "$(of boxed Seccomp)" = 2 ] || fail "no_new_privileges, syscalls of boxed"
+[ "$(readlink "/proc/$(program_pid boxed)/ns/mnt")" != "$(readlink "/proc/$main/ns/mnt")" ] || fail "boxed has superd's mounts"
+until_true "offline is $2" in_state offline "$2"
+[ "$2" = exited ] || { superd ctl why offline || true; } | grep "sandbox.private_network: .* CAP_NET_ADMIN" >/dev/null || fail "why offline: $(superd ctl why offline)"
+ok "users, cgroups, attributes and sandboxes"
 
 # A broken file first: it fails, and the old one stays in force.
 cp /etc/superd/superd.toml /etc/superd/good

@@ -8,9 +8,18 @@ if [ ! -x "$sdbed" ]; then
 	echo "test-systemd: no $sdbed; set SDBED, see CONTRIBUTING.md" >&2
 	exit 1
 fi
-exec "$sdbed" -t 120 -j \
-	-c superd:/usr/bin/superd \
-	-c packaging/superd.service:/etc/systemd/system/superd.service \
-	-c tests/systemd/superd.toml:/etc/superd/superd.toml \
-	-c tests/systemd/inside.sh:/opt/inside.sh \
-	-- bash /opt/inside.sh
+# run RATING STATE OPTION...: the checks, with the arguments of inside.sh, in a bed with these options.
+run() {
+	local rating=$1 state=$2
+	shift 2
+	"$sdbed" -t 120 -j \
+		-c superd:/usr/bin/superd \
+		-c packaging/superd.service:/etc/systemd/system/superd.service \
+		-c tests/systemd/superd.toml:/etc/superd/superd.toml \
+		-c tests/systemd/inside.sh:/opt/inside.sh \
+		"$@" -- bash /opt/inside.sh "$rating" "$state"
+}
+echo "# superd.service"
+run 92 exited
+echo "# superd.service with hardened.conf"
+run 49 failed -c packaging/superd.service.d/hardened.conf:/etc/systemd/system/superd.service.d/hardened.conf

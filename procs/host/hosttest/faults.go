@@ -37,7 +37,14 @@ type FaultMix struct {
 	Reloads          float64
 	CheckHangs       float64
 	Handover         float64 // a main process hands over to a child
+	NoLaunch         float64 // the command of a forking program fails, hangs or leaves no process
+	SlowLaunch       time.Duration
+	NoPIDFile        float64 // a forking program writes no pid file
 	ProcessScan      float64 // a scan of a tree takes time, as without cgroups
+	DirectoryFails   float64 // a directory of a program can't be made
+	DirectoryStays   float64 // a runtime directory can't be removed
+	TmpStays         float64 // a private_tmp is removed minutes late, or not at all
+	SandboxLacks     float64 // a part of a sandbox can't be enforced
 }
 
 // AffectsCommands reports whether the faults can let exec checks of a healthy program fail.
@@ -60,6 +67,7 @@ type Defects struct {
 	IgnoresMainPID    bool // a change of the main process goes unnoticed
 	AnyMain           bool // MAINPID= may name any process
 	NoDiscard         bool // a stored descriptor stays stored
+	NoAcknowledgement bool // the keeper is never told that an exit is recorded
 	DropsUnsaved      bool // messages are dropped before their effects are saved
 }
 

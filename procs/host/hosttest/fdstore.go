@@ -44,9 +44,18 @@ func (k *Kernel) Forget(name string) { delete(k.stored, name) }
 
 // Acknowledge implements [host.FDStore].
 func (k *Kernel) Acknowledge(pid int, start uint64) {
+	if k.Defects.NoAcknowledgement {
+		return
+	}
+	if k.OnAcknowledge != nil {
+		k.OnAcknowledge(pid, start)
+	}
 	acknowledged := func(e host.StoredExit) bool { return e.Pid == pid && e.Start == start }
 	k.exits = slices.DeleteFunc(k.exits, acknowledged)
 }
+
+// StoredExits returns the exits that the keeper has to keep.
+func (k *Kernel) StoredExits() []host.StoredExit { return k.exits }
 
 // StoredNames returns the names under which descriptors are stored, sorted.
 func (k *Kernel) StoredNames() []string { return sortedKeys(k.stored) }

@@ -11,6 +11,7 @@ package hosttest
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"maps"
 	"math/rand/v2"
@@ -46,10 +47,16 @@ type Kernel struct {
 	OnAdopt    func(*Process, *host.RecoveredProcess)
 	ReportExit func(host.StoredExit) // reports an exit to the current superd
 	SIGCHLD    func()                // called when a child has ended
+	// Called when a live main process gets the stop signal
+	OnStopSignal func(*Process)
+	// Called when the keeper is told that it need not keep an exit any more
+	OnAcknowledge func(pid int, start uint64)
 	// Whether superd shows the instance as running; nil: never
 	IsRunning func(instance string) bool
 	// Whether the instance is one beside those that conflict by their names; nil: never
 	IsExtra func(instance string) bool
+
+	PIDFiles map[string]int // pid files, by path; 0: an empty one
 
 	v    *loop.Virtual
 	rng  *rand.Rand
@@ -72,16 +79,22 @@ type Kernel struct {
 	handles map[int]*Handle     // open ones, by descriptor
 	stored  map[string]storedFD // in the descriptor store, by name
 
-	checks       int                        // number of checks so far, not counting exec checks
-	checking     map[int]func(error)        // checks under way, by number
-	sockets      map[string]*Socket         // by run
-	notifyFDs    map[int]*Socket            // by descriptor
-	mainsStarted map[string]int             // main processes started, by instance
-	mains        map[string]*Process        // by run: the main process that superd knows
-	shortages    map[string]bool            // runs whose start failed in a resource shortage
-	hookEnds     int                        // hooks that have ended
-	endedAt      []time.Duration            // by pid, for the last process that had it
-	definitions  map[string]*config.Program // by run: the definition with which it was started
+	checks        int                        // number of checks so far, not counting exec checks
+	checking      map[int]func(error)        // checks under way, by number
+	sockets       map[string]*Socket         // by run
+	notifyFDs     map[int]*Socket            // by descriptor
+	mainsStarted  map[string]int             // main processes started, by instance
+	mains         map[string]*Process        // by run: the main process that superd knows
+	shortages     map[string]bool            // runs whose start failed in a resource shortage
+	hookEnds      int                        // hooks that have ended
+	endedAt       []time.Duration            // by pid, for the last process that had it
+	definitions   map[string]*config.Program // by run: the definition with which it was started
+	kills         map[string][]killRule      // how processes of a program may be killed, by program
+	commands      map[commandKey]*CommandLog
+	reloadSignals map[string]time.Duration // by run: when its main process last got SIGHUP
+	tmps          map[string]*privateTmp   // by path
+	sandboxLacks  map[string][]string      // by run: what of its sandbox could not be enforced
+	requestedAt   map[string]time.Duration // by run: when its main process was to be started
 }
 
 // New returns a host without processes and without faults. It reports misuse through fail.
@@ -93,7 +106,9 @@ func New(v *loop.Virtual, rng *rand.Rand, fail func(format string, args ...any))
 		modes: map[string][]config.KillMode{}, checking: map[int]func(error){},
 		sockets: map[string]*Socket{}, notifyFDs: map[int]*Socket{},
 		mainsStarted: map[string]int{}, mains: map[string]*Process{}, shortages: map[string]bool{},
-		definitions: map[string]*config.Program{},
+		definitions: map[string]*config.Program{}, PIDFiles: map[string]int{}, kills: map[string][]killRule{},
+		commands: map[commandKey]*CommandLog{}, reloadSignals: map[string]time.Duration{},
+		requestedAt: map[string]time.Duration{}, tmps: map[string]*privateTmp{}, sandboxLacks: map[string][]string{},
 	}
 }
 
@@ -157,6 +172,9 @@ func (k *Kernel) MainsStarted(instance string) int { return k.mainsStarted[insta
 
 // Definition returns the definition with which the run was started; nil: it was not.
 func (k *Kernel) Definition(run string) *config.Program { return k.definitions[run] }
+
+// RequestedAt returns when the start of the run's main process was requested.
+func (k *Kernel) RequestedAt(run string) time.Duration { return k.requestedAt[run] }
 
 // Shortage reports whether a start of the run failed in a resource shortage.
 func (k *Kernel) Shortage(run string) bool { return k.shortages[run] }
@@ -264,13 +282,14 @@ func (k *Kernel) RemoveDirectories(_ []string, done func(error)) (cancel func())
 	scope := k.session.Child()
 	scope.After(k.removalTime(), func() {
 		scope.Close()
+		if k.chance(k.Mix.DirectoryStays) {
+			done(fmt.Errorf("remove directory: %w", syscall.EBUSY))
+			return
+		}
 		done(nil)
 	})
 	return scope.Close
 }
-
-// RemoveTmp implements [host.Host].
-func (k *Kernel) RemoveTmp(string) {}
 
 // RemoveOtherNames implements [host.Host].
 func (k *Kernel) RemoveOtherNames(dirs, keep []string) {}
@@ -310,6 +329,8 @@ func (k *Kernel) Open(tree host.Tree, pid int) (host.Process, pidfd.Identity, er
 	if p == nil || !tree.Has(pid) && !k.Defects.AnyMain {
 		return nil, pidfd.Identity{}, pidfd.ErrGone
 	}
+	k.mainOpened(p)
 	return p.open(), p.id(), nil
 }
+
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

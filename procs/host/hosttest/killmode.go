@@ -1,6 +1,7 @@
 package hosttest
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"syscall"
@@ -34,7 +35,7 @@ func (k *Kernel) checkStop(p *Process, sig syscall.Signal, group bool) {
 func (k *Kernel) mayReach(mode config.KillMode, p *Process, sig syscall.Signal, group bool) bool {
 	main := k.mains[p.Run]
 	switch {
-	case sig == syscall.SIGKILL:
+	case deadly(sig):
 		return main == nil || main == p || mode != config.KillProcess
 	case sig != syscall.SIGTERM:
 		return true
@@ -44,4 +45,38 @@ func (k *Kernel) mayReach(mode config.KillMode, p *Process, sig syscall.Signal, 
 		return false
 	}
 	return mode != config.KillProcess && mode != config.KillMixed
+}
+
+// A killRule is how processes are killed that outlive the stop time-out.
+type killRule struct {
+	signal syscall.Signal // 0: SIGKILL
+	spares bool           // they are not
+}
+
+// AllowKill records that the program has that kill_signal and final_kill. The kills of a program
+// without a record are not checked.
+func (k *Kernel) AllowKill(p *config.Program) {
+	k.kills[p.Name] = append(k.kills[p.Name], killRule{p.KillSignal, p.NoFinalKill})
+}
+
+// mayBeSpared reports whether a process that ignores the stop signal may live on after the stop
+// time-out. It ends by itself some minutes later.
+func (k *Kernel) mayBeSpared(instance string) bool {
+	spares := func(r killRule) bool { return r.spares }
+	return slices.ContainsFunc(k.kills[config.ProgramOf(instance)], spares)
+}
+
+// checkKill checks that a process of a program is killed by the signal that its definition names,
+// and only if that lets it be killed. Any definition that the program has had counts.
+func (k *Kernel) checkKill(p *Process, sig syscall.Signal) {
+	rules := k.kills[config.ProgramOf(p.Instance)]
+	switch {
+	case !deadly(sig), len(rules) == 0, p.Zombie, p.resultPending, p.Role == RolePreStart,
+		p.Role == RolePostStop, p.Role.OwnTree(), strings.HasSuffix(p.Instance, host.ProbeSuffix):
+		return
+	}
+	allows := func(r killRule) bool { return !r.spares && cmp.Or(r.signal, syscall.SIGKILL) == sig }
+	if !slices.ContainsFunc(rules, allows) {
+		k.fail("%v is sent to %d of %s, whose kill rules are %v", sig, p.Pid, p.Instance, rules)
+	}
 }

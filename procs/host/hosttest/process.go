@@ -40,14 +40,17 @@ type Process struct {
 	notifies    bool       // whether it has a notify socket
 	parent      *Process   // live parent of a successor
 	isSuccessor bool       // whether it is a successor, which leads no group
+	isLauncher  bool       // whether its main process is another one, which it starts
 	children    []*Process // its successors
 	// Whether superd spawned it and the loop does not have the result yet
 	resultPending bool
 	atEnd         func()     // called at its end; may be nil
 	scope         loop.Scope // of what it does by itself
 	handles       []*Handle
-	firstHandle   [1]*Handle // storage of handles
-	service       Service    // storage of Service, unless it has that of its parent
+	firstHandle   [1]*Handle  // storage of handles
+	service       Service     // storage of Service, unless it has that of its parent
+	log           *CommandLog // of a command beside a main process; may be nil
+	Key           string      // of that command
 }
 
 // A Role is what a process is to its instance.
@@ -190,6 +193,7 @@ func (p *Process) End(exit pidfd.Exit) {
 	if p.Role == RolePreStart || p.Role == RolePostStop {
 		k.hookEnds++
 	}
+	p.log.ended(exit.Known && exit.Signal == 0 && exit.Code == 0 && !p.Dying, k.v.Now())
 	if p.Reparented {
 		return
 	}
@@ -243,16 +247,23 @@ func (h *Handle) Signal(sig syscall.Signal) error { return h.signal(sig, false) 
 func (h *Handle) signal(sig syscall.Signal, group bool) error {
 	p, k := h.Process, h.Process.k
 	k.checkStop(p, sig, group)
+	k.checkKill(p, sig)
+	if sig == syscall.SIGHUP && k.mains[p.Run] == p {
+		k.reloadSignals[p.Run] = k.v.Now()
+	}
+	if sig == syscall.SIGTERM && k.mains[p.Run] == p && !p.Zombie && k.OnStopSignal != nil {
+		k.OnStopSignal(p)
+	}
 	switch {
 	case h.closed:
 		k.fail("%v for %s is sent by pidfd %d, which is closed", sig, p.Instance, h.fd)
 	case p.reaped:
 		return fmt.Errorf("signal: %w", pidfd.ErrGone)
 	case p.Zombie || p.Dying:
-	case sig == syscall.SIGKILL && p.Unkillable:
+	case deadly(sig) && p.Unkillable:
 		p.Dying, p.DyingAt = true, k.v.Now()
 		p.scope.After(time.Minute+k.upTo(10*time.Minute), func() { p.End(pidfd.Exit{Known: true, Signal: sig}) })
-	case sig == syscall.SIGKILL || k.killSignal(p) == sig:
+	case deadly(sig):
 		p.Dying, p.DyingAt = true, k.v.Now()
 		p.scope.After(k.upTo(5*time.Millisecond), func() { p.End(pidfd.Exit{Known: true, Signal: sig}) })
 	case sig == syscall.SIGTERM && !p.IgnoresStop:
@@ -261,17 +272,15 @@ func (h *Handle) signal(sig syscall.Signal, group bool) error {
 			delay = k.upTo(12 * time.Second)
 		}
 		p.scope.After(delay, func() { p.End(pidfd.Exit{Known: true, Signal: sig}) })
+	// SIGABRT is from the watchdog
+	case (sig == syscall.SIGTERM || sig == syscall.SIGABRT) && k.mayBeSpared(p.Instance):
+		p.scope.After(k.upTo(10*time.Minute), func() { p.End(pidfd.Exit{Known: true, Signal: sig}) })
 	}
 	return nil
 }
 
-// killSignal returns the kill_signal of the run of p; 0: SIGKILL.
-func (k *Kernel) killSignal(p *Process) syscall.Signal {
-	if definition := k.definitions[p.Run]; definition != nil {
-		return definition.KillSignal
-	}
-	return 0
-}
+// deadly reports whether no process ignores the signal: SIGQUIT stands for any kill_signal.
+func deadly(sig syscall.Signal) bool { return sig == syscall.SIGKILL || sig == syscall.SIGQUIT }
 
 // SignalGroup implements [host.Process]: each process is alone in its group, except for successors.
 func (h *Handle) SignalGroup(sig syscall.Signal) error {

@@ -77,9 +77,15 @@ func (k *Kernel) Spawn(spec *host.SpawnSpec, done func(host.Child, error)) host.
 	default:
 		fault = &host.SpawnError{Stage: "open executable", Err: syscall.ENOENT, Fault: host.FaultProgram}
 	}
-	role := RoleOf(spec.Program)
+	role, log := RoleOf(spec.Program), k.commandLog(spec.Program, run)
 	if role == RoleMain {
-		k.definitions[run] = spec.Program
+		k.definitions[run], k.requestedAt[run] = spec.Program, k.v.Now()
+	}
+	if log != nil {
+		log.Begun++
+	}
+	if fault == nil && spec.Program.RemovesDirectories() && k.chance(k.Mix.DirectoryFails) {
+		fault = &host.SpawnError{Stage: "make runtime directory", Err: syscall.EROFS, Fault: host.FaultProgram}
 	}
 	commit := func() {
 		s.Committed, s.CommittedAt = true, k.v.Now()
@@ -98,6 +104,7 @@ func (k *Kernel) Spawn(spec *host.SpawnSpec, done func(host.Child, error)) host.
 		}
 		if fault != nil {
 			k.logf("spawn of %s fails: %v", spec.Name, fault)
+			log.ended(false, k.v.Now())
 			k.session.Post(func() {
 				if role != RolePostStop && !role.OwnTree() && fault.Fault == host.FaultResource {
 					k.shortages[run] = true
@@ -164,6 +171,9 @@ func (k *Kernel) fork(s *PendingSpawn, spec *host.SpawnSpec, run string, role Ro
 		hangs := k.chance(k.Mix.ExecHangs)
 		p := k.NewProcess(spec.Tree.(*Tree).instance, run, role)
 		p.resultPending = true
+		if p.log = k.commandLog(spec.Program, run); p.log != nil {
+			p.Key = spec.Program.Command[1]
+		}
 		if role == RoleMain {
 			k.mainsStarted[spec.Name]++
 		}
@@ -196,6 +206,7 @@ func (k *Kernel) fork(s *PendingSpawn, spec *host.SpawnSpec, run string, role Ro
 
 // execute starts the activity of the program.
 func (p *Process) execute(spec *host.SpawnSpec) {
+	p.k.makeTmp(spec, p.Run)
 	if p.Role == RoleBeside && slices.Contains(spec.Program.Command, StopArgument) {
 		p.k.stopMain(p.Run)
 	}
@@ -205,6 +216,10 @@ func (p *Process) execute(spec *host.SpawnSpec) {
 	p.Watchdog = spec.Program.Watchdog
 	p.endScheduledRun(spec.Program)
 	p.notifies = spec.NotifySocket != ""
+	if spec.Program.Type == config.TypeForking {
+		p.launch(spec.Program)
+		return
+	}
 	p.becomeReady()
 	p.scheduleHandover()
 }
@@ -234,7 +249,11 @@ func (k *Kernel) executed(p *Process, spec *host.SpawnSpec, done func(host.Child
 			k.mains[p.Run] = p
 		}
 		notifyFD, readyFD := k.openNotifyFDs(p.Run, spec.NotifySocket != "", spec.ReadyFD != 0)
-		done(host.Child{Process: p.open(), ID: p.id(), NotifyFD: notifyFD, ReadyFD: readyFD}, nil)
+		child := host.Child{Process: p.open(), ID: p.id(), NotifyFD: notifyFD, ReadyFD: readyFD}
+		if p.Role == RoleMain {
+			child.SandboxWarnings = k.drawSandboxLacks(spec, p.Run)
+		}
+		done(child, nil)
 		k.resultTaken(p)
 	})
 }

@@ -270,7 +270,7 @@ func (t *Tree) members() ([]host.Member, error) {
 		case !t.contains(pid):
 			p.Close() // the pid was reused since it was listed
 		default:
-			members = append(members, host.Member{Process: p, Start: s.Start, Group: s.Group, Command: s.Command})
+			members = append(members, host.Member{Process: p, Start: s.Start, Group: s.Group, Parent: s.Parent, Command: s.Command})
 		}
 	}
 	return members, nil

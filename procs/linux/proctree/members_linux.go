@@ -34,7 +34,7 @@ func openMembers(stats []procfs.Stat) ([]host.Member, error) {
 		case err != nil:
 			return nil, err
 		default:
-			members = append(members, host.Member{Process: p, Start: s.Start, Group: s.Group, Command: s.Command})
+			members = append(members, host.Member{Process: p, Start: s.Start, Group: s.Group, Parent: s.Parent, Command: s.Command})
 		}
 	}
 	return members, nil

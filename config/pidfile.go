@@ -1,0 +1,76 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+
+	"superd/config/codec"
+	"superd/config/document"
+	"superd/config/environ"
+)
+
+// pidFile reads the path of a pid file.
+var pidFile = codec.Codec[string]{
+	Name: "string",
+	Show: codec.QuoteSet,
+	Read: func(v codec.Value) (string, bool) {
+		s, ok := codec.Word.Read(v)
+		if !ok || !v.Template(s) {
+			return "", false
+		}
+		if all, _ := document.References(s); slices.ContainsFunc(all, func(name string) bool { return !environ.IsOfRun(name) }) {
+			v.Fail("%q: only variables of superd, such as ${SUPERD_REPLICA}, are known when the file is read: write the value", s)
+			return "", false
+		}
+		if !path.IsAbs(s) {
+			v.Fail("%q is not an absolute path: write it as /run/%s", s, path.Base(s))
+			return "", false
+		}
+		return s, true
+	},
+}
+
+// PIDFilePath returns the path of the program's pid file; "" for none. run has the variables of the
+// run.
+func (p *Program) PIDFilePath(run environ.Variables) (string, error) {
+	expanded, unset, err := document.Expand(p.PIDFile, run.Get)
+	if err == nil && len(unset) > 0 {
+		err = errors.New(environ.UnsetMessage(unset))
+	}
+	if err != nil {
+		return "", fmt.Errorf("expand pid_file: %w", err)
+	}
+	return expanded, nil
+}
+
+// checkForking checks what concerns programs of type forking.
+func (d *builder) checkForking() {
+	if d.Type != TypeForking {
+		if d.PIDFile != "" {
+			if d.isSet("pid_file") {
+				d.set["pid_file"].FailKey(`has no meaning without type = "forking": add that, or remove it`)
+			}
+			d.PIDFile = ""
+		}
+		return
+	}
+	if d.PIDFile != "" && d.Replicas > 1 && !namesReplica(d.PIDFile) {
+		d.mistakeAt("pid_file", "replicas").Fail("%q would be the pid file of %d instances: add ${SUPERD_REPLICA} to it", d.PIDFile, d.Replicas)
+	}
+	if r := d.Ready; r == nil || !r.Notify && r.FD == 0 {
+		return
+	}
+	// Readiness checks in [defaults] are meant for other services
+	if d.Ready = nil; d.isSet("ready.notify", "ready.fd") {
+		d.mistakeAt("ready.notify", "ready.fd").FailKey(`is for programs that stay in the foreground: ` +
+			`with type = "forking" the end of the command reports readiness: remove it, or use another readiness check`)
+	}
+}
+
+// namesReplica reports whether a template is another path for each replica.
+func namesReplica(template string) bool {
+	all, _ := document.References(template)
+	return slices.Contains(all, "SUPERD_INSTANCE") || slices.Contains(all, "SUPERD_REPLICA")
+}

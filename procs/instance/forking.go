@@ -1,0 +1,124 @@
+package instance
+
+import (
+	"superd/config"
+	"superd/pidfd"
+	"superd/procs/fsm"
+	"superd/procs/instance/launch"
+	"superd/procs/snapshot"
+)
+
+// A launchState is what is known of the main process of a forking program. Until it is known, the
+// process of the command counts as the main process.
+type launchState uint8
+
+const (
+	commandRuns  launchState = iota
+	commandEnded             // with success, and is reaped
+	launchFailed
+	launched
+)
+
+func (l launchState) snapshot() snapshot.Launch {
+	switch l {
+	case commandEnded, launchFailed:
+		return snapshot.LaunchSearched
+	case launched:
+		return snapshot.LaunchFound
+	}
+	return ""
+}
+
+func restoreLaunch(v snapshot.Launch) launchState {
+	switch v {
+	case snapshot.LaunchSearched:
+		return commandEnded
+	case snapshot.LaunchFound:
+		return launched
+	}
+	return commandRuns
+}
+
+// launching reports whether the main process of a forking program is not known yet.
+func launching(r *run) bool {
+	return r.program.Type == config.TypeForking && r.main.launch != launched
+}
+
+// searchesMain reports whether the main process is searched, as the process that has ended is the
+// command of a forking program. It begins the search when the command has ended with success. If
+// nobody knows how it ended, what it left tells more than a failure would.
+func (m *mainProcess) searchesMain(exit pidfd.Exit) bool {
+	r := m.run
+	switch {
+	case !launching(r) || r.in.Machine.State() != fsm.Starting || m.launch == launchFailed:
+		return false
+	case m.launch == commandEnded:
+		return true
+	case exit.Known && !exit.Success():
+		return false
+	}
+	m.launch = commandEnded
+	if m.watch != nil {
+		m.watch.Stop() // the pidfd stays readable
+	}
+	r.readiness.extend(r.in.Env.Loop.Now() + launch.Pause) // the end may be known late
+	r.readiness.awaitMain()
+	r.in.Save()
+	r.in.Env.Owner.Changed()
+	return true
+}
+
+// endSearch ends the search for the main process, if there is one. The end of the command becomes
+// that of the run.
+func (m *mainProcess) endSearch() {
+	if m.launch != commandEnded || m.process == nil {
+		return
+	}
+	m.launch = launchFailed
+	process := m.process
+	m.scope.Post(func() {
+		if m.process == process {
+			m.reap(process)
+		}
+	})
+}
+
+// awaitMain waits for the main process of a forking program, whose command has ended.
+func (w *readiness) awaitMain() {
+	in := w.in
+	w.condition = "waits for its main process"
+	if p := w.run.program; p.PIDFile != "" {
+		w.condition = "waits for " + p.PIDFile
+		if path, err := p.PIDFilePath(runVariables(w.run)); err == nil {
+			w.condition = "waits for " + path
+		}
+	}
+	launch.Start(launch.Options{
+		Run: (*port)(w.run), Host: in.Env.Host, Tree: in.Tree, Scope: w.scope,
+	})
+}
+
+func (p *port) PIDFile() (path, user string, err error) {
+	path, err = p.program.PIDFilePath(runVariables((*run)(p)))
+	return path, p.program.User, err
+}
+
+func (p *port) Began() uint64 { return p.main.id.Start }
+
+func (p *port) Launched(pid int) bool {
+	process, id, err := p.in.Env.Host.Open(p.in.Tree, pid)
+	if err != nil {
+		return false
+	}
+	p.in.Env.Log.Info("main process found", "instance", p.in.Name, "pid", pid)
+	p.main.replace(process, id)
+	p.in.Save()
+	return true
+}
+
+func (p *port) LaunchWaits(why string) { p.readiness.setLastResult(why) }
+
+func (p *port) LaunchFailed(why string) {
+	p.in.ownProblems().exitNote = fsm.ReasonExitedBeforeReady.With(why)
+	p.main.endSearch()
+}

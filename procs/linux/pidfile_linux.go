@@ -1,0 +1,66 @@
+package linux
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"superd/internal/passwd"
+	"superd/internal/safepath"
+)
+
+// pidFileSlots is how many pid files are read at a time: more would only wait for a file system
+// that hangs.
+const pidFileSlots = 64
+
+// maxPIDFileBytes bounds the size of a pid file.
+const maxPIDFileBytes = 4096
+
+// ReadPIDFile implements [host.Host].
+func (k *Host) ReadPIDFile(path, user string, done func(pid int, err error)) (cancel func()) {
+	canceled := new(atomic.Bool)
+	k.pidReading.Begin(&k.pidFiles, func() {
+		if canceled.Load() {
+			return
+		}
+		pid, err := readPIDFile(path, user)
+		k.loop.Post(func() {
+			if !canceled.Load() {
+				done(pid, err)
+			}
+		})
+	})
+	return func() { canceled.Store(true) }
+}
+
+// readPIDFile returns the pid in a file. The file may belong to root, to superd's user or to user.
+// See package safepath for what else other users can't do.
+func readPIDFile(path, user string) (int, error) {
+	var owners []uint32
+	if user != "" {
+		account, err := passwd.System().User(user)
+		if err != nil {
+			return 0, err
+		}
+		owners = append(owners, uint32(account.UID))
+	}
+	text, err := safepath.ReadFile(path, maxPIDFileBytes, owners...)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, fs.ErrNotExist
+	}
+	if err != nil {
+		return 0, err
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	if line == "" {
+		return 0, errors.New("it is empty")
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil || pid <= 0 {
+		return 0, fmt.Errorf("it has no pid, but %.40q", line)
+	}
+	return pid, nil
+}
