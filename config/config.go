@@ -430,6 +430,16 @@ func ProgramOf(instance string) string {
 	return program
 }
 
+// NumberOf returns the number of an instance; 0 if its name has none.
+func NumberOf(instance string) int {
+	_, number, _ := strings.Cut(instance, "@")
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 1 || number != strconv.Itoa(n) {
+		return 0
+	}
+	return n
+}
+
 // LogPath returns the path of an instance's log file.
 func (p *Program) LogPath(logDir, instance string) string {
 	return logPath(logDir, p.Log.File, instance+".log")

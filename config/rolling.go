@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"time"
 
 	"superd/config/codec"
@@ -18,6 +19,15 @@ type Rolling struct {
 
 // defaultRolling replaces one instance at a time, the new one first.
 var defaultRolling = Rolling{Surge: 1, AbortOnFailure: true}
+
+// RollingOrDefault returns how a rolling restart replaces the instances of p. Without a table, it
+// restarts one instance after the other.
+func (p *Program) RollingOrDefault() Rolling {
+	if p.Rolling == nil {
+		return Rolling{MaxUnavailable: 1, AbortOnFailure: true}
+	}
+	return *p.Rolling
+}
 
 // rollingKeys returns the keys of rolling restarts, in the order of the reference.
 func rollingKeys() []key {
@@ -58,6 +68,15 @@ func (d *builder) checkRolling() {
 		return
 	case d.rolling.Surge == 0 && d.rolling.MaxUnavailable == 0:
 		d.mistakeAt("rolling.surge", "rolling.max_unavailable").Fail("with surge and max_unavailable both 0 no instance can be replaced: write 1 for one of them")
+		return
+	case d.rolling.Surge > 0 && (d.Log.File != "" || d.Log.StderrFile != ""):
+		d.mistakeAt("rolling.surge", "log.file", "log.stderr_file").Fail("an extra instance would have the same log file, %q: remove it, so that each has its own, or write surge = 0 and max_unavailable = 1", cmp.Or(d.Log.File, d.Log.StderrFile))
+		return
+	case d.rolling.Surge > 0 && d.PIDFile != "" && !namesReplica(d.PIDFile):
+		d.mistakeAt("rolling.surge", "pid_file").Fail("%q would be the pid file of an extra instance, too: add ${SUPERD_REPLICA} to it, or write surge = 0 and max_unavailable = 1", d.PIDFile)
+		return
+	case d.rolling.Surge > 0 && d.SharedDirectory() != "":
+		d.mistakeAt("rolling.surge", RuntimeDirectory.Key()).Fail("%q would be removed with an extra instance: add ${SUPERD_REPLICA} to it, or write surge = 0 and max_unavailable = 1", d.SharedDirectory())
 		return
 	}
 	rolling := d.rolling

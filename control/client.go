@@ -126,10 +126,27 @@ func (c *Client) command(ctx context.Context, verb string, form url.Values, wait
 	return all, err
 }
 
-// RestartRolling restarts the instances that match names one after the other, each when the
-// previous one runs, and stops at the first failure. timeout is as for [Client.Command].
-func (c *Client) RestartRolling(ctx context.Context, names []string, timeout time.Duration) ([]CommandResult, error) {
-	return c.command(ctx, "restart", url.Values{"name": names, "rolling": {"true"}}, true, timeout)
+// RestartRolling restarts the instances that match names by a rolling restart of each program. If
+// canary is positive, it returns when so many extra replicas run: [Client.ContinueRoll] or
+// [Client.UndoRoll] decides then. timeout is as for [Client.Command].
+func (c *Client) RestartRolling(ctx context.Context, names []string, canary int, timeout time.Duration) ([]CommandResult, error) {
+	form := url.Values{"name": names, "rolling": {"true"}}
+	if canary > 0 {
+		form.Set("canary", strconv.Itoa(canary))
+	}
+	return c.command(ctx, "restart", form, true, timeout)
+}
+
+// ContinueRoll continues the rolling restarts of programs that wait. timeout is as for
+// [Client.Command].
+func (c *Client) ContinueRoll(ctx context.Context, names []string, timeout time.Duration) ([]CommandResult, error) {
+	return c.command(ctx, "continue", url.Values{"name": names}, true, timeout)
+}
+
+// UndoRoll ends the rolling restarts of programs, and removes their extra replicas. timeout is as
+// for [Client.Command].
+func (c *Client) UndoRoll(ctx context.Context, names []string, timeout time.Duration) ([]CommandResult, error) {
+	return c.command(ctx, "undo", url.Values{"name": names}, true, timeout)
 }
 
 // Signal sends a signal ("HUP", "SIGHUP", "1") to the main processes of the instances that match

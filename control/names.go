@@ -28,6 +28,7 @@ const (
 	KindCommand  = "command"
 	KindReload   = "reload"
 	KindSocket   = "socket"
+	KindRoll     = "roll"
 	KindShutdown = "shutdown"
 	KindSuperd   = "superd"
 	KindGap      = "gap"

@@ -58,12 +58,26 @@ type Status struct {
 	// What of its sandbox could not be enforced; absent: nothing
 	SandboxWarnings []string `json:"sandbox_warnings,omitzero"`
 
+	// Rolling restart of its program; absent: none is under way
+	Rolling *Rolling `json:"rolling,omitzero"`
+
 	// Absent: no failure to write its log is known
 	LogOutage *LogOutage `json:"log_outage,omitzero"`
 }
 
 // Up reports whether the instance runs and is ready.
 func (s *Status) Up() bool { return s.State == StateRunning }
+
+// A Rolling is a rolling restart that is under way.
+type Rolling struct {
+	// One of start (extra instances are started), canary (they run, and the operator decides),
+	// restart, held (it has failed; extra instances stay until the others are ready) and end
+	Stage     string  `json:"stage"`
+	Restarted int     `json:"restarted"` // instances that were restarted
+	Instances int     `json:"instances"` // instances that are to be restarted, or were
+	Extra     bool    `json:"extra"`     // this instance is an extra one
+	Failure   *string `json:"failure"`   // why it has failed; null: it has not
+}
 
 // A HealthCheck is the result of a health check.
 type HealthCheck struct {

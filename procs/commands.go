@@ -39,7 +39,7 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 
 // command is Command for selected instances, without checks before a restart. refused has the
 // instances that are not restarted. found is not used by others.
-func (s *Supervisor) command(op Op, found selection, wait bool, refused map[*instance.Instance]beside.Outcome, done func([]CommandResult)) (cancel func()) {
+func (s *Supervisor) command(op Op, found selected, wait bool, refused map[*instance.Instance]beside.Outcome, done func([]CommandResult)) (cancel func()) {
 	selected := found.instances
 	var dependents []*instance.Instance
 	if op == OpRestart && wait {

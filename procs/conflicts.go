@@ -12,20 +12,21 @@ import (
 // once. It blocks an instance until the one in conflict with it is removed.
 //
 // An instance must not start before each conflicting instance is removed. An instance without a
-// number conflicts with the numbered instances of its program. The owners of its log files also
-// conflict with it.
+// number conflicts with the numbered instances of its program, except the extra replicas of a roll.
+// The owners of its log files also conflict with it.
 type conflicts struct {
 	registry   *registry
 	reconciler *reconciler                     // for instances that are unblocked
+	isExtra    func(*instance.Instance) bool   // reports whether it is an extra replica
 	owners     map[string]*instance.Instance   // the oldest owner of a log file, by its path
 	moreOwners map[string][]*instance.Instance // the others, oldest first; mostly there are none
 	// Instances that one blocks; some may be removed or have another conflict by now
 	blocked map[*instance.Instance][]*instance.Instance
 }
 
-func newConflicts(reg *registry, q *reconciler) *conflicts {
+func newConflicts(reg *registry, q *reconciler, isExtra func(*instance.Instance) bool) *conflicts {
 	return &conflicts{
-		registry: reg, reconciler: q, owners: map[string]*instance.Instance{},
+		registry: reg, reconciler: q, isExtra: isExtra, owners: map[string]*instance.Instance{},
 		moreOwners: map[string][]*instance.Instance{},
 		blocked:    map[*instance.Instance][]*instance.Instance{},
 	}
@@ -33,12 +34,12 @@ func newConflicts(reg *registry, q *reconciler) *conflicts {
 
 // with returns an instance that must be removed before in may start; nil if there is none.
 func (c *conflicts) with(in *instance.Instance) *instance.Instance {
-	if other := c.registry.named(config.ProgramOf(in.Name)); other != nil && other != in {
+	if other := c.registry.named(config.ProgramOf(in.Name)); other != nil && other != in && !c.isExtra(in) {
 		return other
 	}
 	if !numbered(in.Name) {
 		for _, other := range c.registry.of(in.Program.Name) {
-			if other != in {
+			if other != in && !c.isExtra(other) {
 				return other
 			}
 		}

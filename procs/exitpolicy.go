@@ -19,7 +19,9 @@ type exitPolicy struct {
 	config     *configState
 	saveSelf   func() // queues the record of superd
 	// A connection may start the instance
-	awaits     func(*instance.Instance) bool
+	awaits func(*instance.Instance) bool
+	// Reports whether it is an extra replica of a roll: that does not count
+	isExtra    func(*instance.Instance) bool
 	anyStarted bool // a program was started, by this superd or a predecessor
 	decided    bool // an instance has decided the end of superd and the exit status
 	posted     bool // a check whether all instances have ended is posted
@@ -55,7 +57,7 @@ func (x *exitPolicy) begin() {
 // has exited, or failed without a retry.
 func (x *exitPolicy) check(in *instance.Instance) {
 	switch when := x.config.active.Superd.ExitWhen; {
-	case x.shutdown.begun || x.decided:
+	case x.shutdown.begun || x.decided || x.isExtra(in):
 	case in.Program.Essential:
 		x.endWith(in, fsm.ReasonEssentialEnded.With(
 			fmt.Sprintf("%s is essential and stays down: %s", in.Name, in.Machine.StateReason())))
@@ -120,7 +122,7 @@ func (x *exitPolicy) firstFailureStatus() int {
 // none.
 func (x *exitPolicy) firstFailed() (first *instance.Instance) {
 	for _, in := range x.registry.instances {
-		if in.Machine.State() == fsm.Failed && !in.Machine.Retries() && (first == nil || in.Since() < first.Since()) {
+		if in.Machine.State() == fsm.Failed && !in.Machine.Retries() && !x.isExtra(in) && (first == nil || in.Since() < first.Since()) {
 			first = in
 		}
 	}

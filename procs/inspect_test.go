@@ -8,6 +8,7 @@ import (
 	"superd/config"
 	"superd/logs/sink"
 	"superd/procs/deps"
+	"superd/procs/diagnosis"
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/instance"
@@ -99,6 +100,21 @@ func (i inspection) allEnded() bool { return i.s.exitPolicy.allEnded() }
 // scales returns the operator's scales, by program.
 func (i inspection) scales() map[string]snapshot.Scale { return i.s.replicas.scales }
 
+// isExtra reports whether an instance is an extra replica of a rolling restart.
+func (i inspection) isExtra(name string) bool {
+	in := i.s.registry.named(name)
+	return in != nil && i.s.rolls.isExtra(in)
+}
+
+// rolls returns the rolling restarts under way, by program.
+func (i inspection) rolls() map[string]snapshot.Roll {
+	all := map[string]snapshot.Roll{}
+	for name, o := range i.s.rolls.all {
+		all[name] = o.Roll.Roll
+	}
+	return all
+}
+
 // desiredFor returns the desired state of a new instance of the program; nil: the configuration's.
 func (i inspection) desiredFor(program string) *fsm.Target {
 	return i.s.replicas.desiredFor(program)
@@ -129,7 +145,7 @@ func (v instanceView) reason() string                  { return v.In.Reason() }
 func (v instanceView) waitsFor() []string              { return v.In.Node.WaitsFor() }
 func (v instanceView) pid() int                        { return v.In.Pid() }
 func (v instanceView) status() Status                  { return v.sup().status(v.In) }
-func (v instanceView) diagnosis() Diagnosis            { return v.sup().diagnosis(v.In) }
+func (v instanceView) diagnosis() diagnosis.Diagnosis  { return v.sup().diagnosis(v.In) }
 func (v instanceView) refusal(op Op) string            { return v.sup().refusal(v.In, op) }
 func (v instanceView) record() *snapshot.Instance      { return v.In.Snapshot() }
 func (v instanceView) logPath() string                 { return v.In.Output.Collector.Path() }

@@ -12,6 +12,7 @@ import (
 	"superd/procs/host"
 	"superd/procs/instance"
 	"superd/procs/instance/paths"
+	"superd/procs/rolling"
 	"superd/procs/snapshot"
 )
 
@@ -63,7 +64,8 @@ type testSettings struct {
 	stopBatch int
 	rules     *fsm.Table // rules with a planted defect; nil: those of [fsm.Rules]
 	// Called before an operator's command is carried out for an instance; may be nil
-	onCommand func(*instance.Instance, Op)
+	onCommand  func(*instance.Instance, Op)
+	rollLimits func(*rolling.Limits) // changes the limits of rolls; nil: nothing
 }
 
 // A Notifier receives superd's own state, as in sd_notify(3). Its methods do not block.

@@ -13,7 +13,7 @@ type Output struct {
 }
 
 // Outputs returns the output of the instances that names select, sorted. A name that selects
-// nothing is an [UnknownNameError] or, with noneToo, ignored.
+// nothing is an [selection.UnknownNameError] or, with noneToo, ignored.
 func (s *Supervisor) Outputs(names []string, noneToo bool) ([]Output, error) {
 	selected, err := s.selector.instances(names)
 	if err != nil && noneToo {

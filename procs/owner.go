@@ -20,6 +20,7 @@ type instanceOwner struct{ sup *Supervisor }
 //     successor must not find a consequence without its cause.
 //   - The reconciler enqueues the instance itself. It reads counters that the graph has updated.
 //   - The waiters are answered, unless a reconciliation is pending: the state may change again.
+//   - The rolls look at it in a later turn, when its reconciliation is done.
 //   - The subscribers are notified. That happens in a later turn, so they see the whole change.
 //   - The connectors watch sockets while no instance of the program is up.
 //   - The exit policy may begin the shutdown with this exit status, so it precedes the shutdown.
@@ -38,6 +39,7 @@ func (o instanceOwner) Transitioned(in *instance.Instance, from, to fsm.State) {
 		s.reconciler.enqueue(in)
 	}
 	s.waiters.answer(in)
+	s.rolls.changed(in)
 	s.subscriptions.changed()
 	if in.Program.Sockets != nil {
 		s.connectors.Update(in.Program.Name)
@@ -103,10 +105,11 @@ func (o instanceOwner) Phase() instance.Phase {
 // Number implements [instance.Configuration].
 func (o instanceOwner) Number() uint64 { return o.sup.config.number }
 
-// Definition implements [instance.Configuration].
+// Definition implements [instance.Configuration]. An extra replica of a roll does not count: no
+// dependent waits for it.
 func (o instanceOwner) Definition(program, instance string) (p *config.Program, has bool) {
 	p = o.sup.config.active.Program(program)
-	return p, p != nil && o.sup.replicas.configured(p, instance)
+	return p, p != nil && o.sup.replicas.ordinary(p, instance)
 }
 
 // NoneReason implements [instance.Configuration].

@@ -172,6 +172,7 @@ type applier struct {
 	subscriptions *subscriptions
 	sockets       *sockets.Set
 	connectors    *onconnect.Connectors
+	rolls         *rolls
 }
 
 // compareAndApply activates next. It compares it with the active configuration first.
@@ -244,6 +245,7 @@ func (a *applier) applyDiff(diff config.Diff) {
 		switch c := &diff.Programs[i]; c.Kind {
 		case config.ProgramRemoved:
 			a.replicas.dropScale(c.Name)
+			a.rolls.drop(c.Name)
 			for _, in := range slices.Clone(a.registry.of(c.Name)) {
 				a.replicas.retire(in, fsm.By(fsm.ActorRemoval))
 			}
@@ -253,15 +255,17 @@ func (a *applier) applyDiff(diff config.Diff) {
 				a.replicas.dropScale(c.Name)
 			}
 			a.replicas.removeSurplus(c.Program, fsm.By(fsm.ActorRemoval))
+			a.rolls.relink(c.Name)
 		case config.Unchanged, config.ProgramAdded:
 		}
 	}
 	for i := range diff.Programs {
 		switch c := &diff.Programs[i]; c.Kind {
 		case config.AppliedLive, config.RestartNeeded:
+			rolled := a.rolled(c)
 			for _, in := range slices.Clone(a.registry.of(c.Name)) {
 				if !in.Membership.Leaves() {
-					a.change(in, c)
+					a.change(in, c, rolled[in.Name] != "")
 				}
 			}
 		case config.Unchanged, config.ProgramAdded, config.ProgramRemoved:
@@ -301,9 +305,10 @@ func concernsGraph(diff config.Diff) bool {
 }
 
 // change applies a changed definition of the program to the instance. A change that a live run
-// cannot take causes a restart. A pending backoff continues under the new restart policy. An
-// instance that is wanted down stays down.
-func (a *applier) change(in *instance.Instance, c *config.Change) {
+// cannot take causes a restart, by a roll if rolls is true: until then the run goes on as before. A
+// pending backoff continues under the new restart policy. An instance that is wanted down stays
+// down.
+func (a *applier) change(in *instance.Instance, c *config.Change, rolls bool) {
 	before, program := in.Program, c.Program
 	outdated := a.outdated(in, a.config.active)
 	if before == program && !outdated {
@@ -316,7 +321,38 @@ func (a *applier) change(in *instance.Instance, c *config.Change) {
 	}
 	restarts := outdated || in.RestartsFor(c)
 	a.registry.redefine(in, program)
-	in.Redefined(before, restarts)
+	in.Redefined(before, restarts, rolls)
+}
+
+// rolled begins the roll of the instances of [applier.toRoll], and returns their runs. The roll is
+// recorded before the new definitions of the instances: a successor must not find these without it.
+func (a *applier) rolled(c *config.Change) map[string]string {
+	runs := a.toRoll(c)
+	if len(runs) > 0 {
+		a.rolls.begin(c.Program, fsm.By(fsm.ActorReload), runs, c.Program.Rolling.Surge, false)
+	}
+	return runs
+}
+
+// toRoll returns the runs, by instance, that a change of the program restarts while they are up: a
+// roll does so.
+func (a *applier) toRoll(c *config.Change) map[string]string {
+	p := c.Program
+	if k := c.Key("replicas"); k != nil && k.Restart { // instances without a number replace others
+		return nil
+	}
+	if c.Kind == config.ProgramRemoved || p.Rolling == nil || p.Type == config.TypeOneshot || len(p.Invalid) > 0 {
+		return nil
+	}
+	runs := map[string]string{}
+	for _, in := range a.registry.of(c.Name) {
+		m := &in.Machine
+		up := m.State() == fsm.Running && m.Desired().Up && !m.RestartPending() && !m.Outdated()
+		if up && !in.IsOneShot() && !in.Membership.Leaves() && (in.RestartsFor(c) || a.outdated(in, a.config.active)) {
+			runs[in.Name] = instance.RunID(in)
+		}
+	}
+	return runs
 }
 
 // notes returns effects of a difference that its list of programs does not show.
@@ -330,6 +366,9 @@ func (a *applier) notes(diff config.Diff) (notes []string) {
 		c := &diff.Programs[i]
 		if before := a.config.active.Program(c.Name); before != nil && c.Kind != config.ProgramRemoved && fsm.Unschedules(before, c.Program) {
 			notes = append(notes, c.Name+" no longer has a schedule: it runs when it is started")
+		}
+		if len(a.toRoll(c)) > 0 {
+			notes = append(notes, c.Name+" is restarted by a rolling restart")
 		}
 		if scaled, ok := a.replicas.scales[c.Name]; ok && a.replicas.endsScale(c) {
 			notes = append(notes, fmt.Sprintf("the operator's scale %s=%d ends", c.Name, scaled.Replicas))

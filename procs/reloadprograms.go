@@ -45,7 +45,7 @@ func (s *Supervisor) ReloadPrograms(names []string, done func([]CommandResult)) 
 // restart is Command for restarts. Before, it checks the configuration of the programs that have a
 // check_command and run: those with a mistake are not restarted. Nor is one that the operator stops
 // during the checks.
-func (s *Supervisor) restart(found selection, wait bool, done func([]CommandResult)) (cancel func()) {
+func (s *Supervisor) restart(found selected, wait bool, done func([]CommandResult)) (cancel func()) {
 	var cancelCommand func() // nil: it has not begun
 	refused, stops := map[*instance.Instance]beside.Outcome{}, map[*instance.Instance]uint32{}
 	canceled, remaining := false, 1

@@ -3,8 +3,6 @@ package procs
 import (
 	"cmp"
 	"slices"
-	"strconv"
-	"strings"
 
 	"superd/config"
 	"superd/procs/fsm"
@@ -27,6 +25,7 @@ type replicas struct {
 	shutdown      *shutdown
 	exitPolicy    *exitPolicy
 	scales        map[string]snapshot.Scale // replica counts set by an operator, by program
+	rolls         *rolls                    // some need extra replicas; set when they are made
 	// Reports whether a new instance must not start yet; nil except in a recovery
 	refuses func(*instance.Instance) bool
 }
@@ -40,23 +39,36 @@ func (r *replicas) count(program *config.Program) (replicas int, numbered bool) 
 	return program.Replicas, program.Replicas != 1
 }
 
-// names returns the names of the instances that the program has by scale or configuration.
+// names returns the names of the instances that the program has by scale or configuration, and
+// those of the extra replicas of a roll: these have the next numbers.
 func (r *replicas) names(program *config.Program) []string {
-	if n, numbered := r.count(program); numbered {
-		return config.NumberedNames(program.Name, n)
+	n, numbered := r.count(program)
+	all := config.NumberedNames(program.Name, n+r.rolls.extras(program.Name))
+	if !numbered {
+		all[0] = program.Name
 	}
-	return []string{program.Name}
+	return all
 }
 
-// configured reports whether the program has that instance by scale or configuration.
+// configured reports whether the program has that instance by scale or configuration, or as an
+// extra replica of a roll.
 func (r *replicas) configured(program *config.Program, instance string) bool {
+	extra := r.extraNumber(program, instance)
+	return r.ordinary(program, instance) || 1 <= extra && extra <= r.rolls.extras(program.Name)
+}
+
+// ordinary reports whether the program has that instance by scale or configuration.
+func (r *replicas) ordinary(program *config.Program, instance string) bool {
 	count, numbered := r.count(program)
-	name, number, isNumbered := strings.Cut(instance, "@")
-	if name != program.Name || isNumbered != numbered {
-		return false
-	}
-	n, err := strconv.Atoi(number)
-	return !numbered || err == nil && 1 <= n && n <= count && number == strconv.Itoa(n)
+	n := config.NumberOf(instance)
+	return numbered && 1 <= n && n <= count || !numbered && instance == program.Name
+}
+
+// extraNumber returns which of the extra replicas of a roll the instance would be, counted from 1;
+// less for none.
+func (r *replicas) extraNumber(program *config.Program, instance string) int {
+	count, _ := r.count(program)
+	return config.NumberOf(instance) - count
 }
 
 // desiredFor returns the desired state of a new instance of a program. It is up if an existing
@@ -220,6 +232,7 @@ func (r *replicas) beginRemoval(in *instance.Instance) {
 // remove removes an instance, creates its replacement and unblocks instances that conflict with it.
 func (r *replicas) remove(in *instance.Instance) {
 	r.registry.remove(in)
+	r.rolls.changed(in)
 	r.conflicts.claim(in, in.Output.Collector.Files(), nil)
 	r.recorder.Queue(snapshot.InstanceKey(in.Name), nil)
 	in.Close()

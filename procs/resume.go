@@ -26,6 +26,7 @@ func (c *recovery) adopt() error {
 	stored := c.options.Predecessor.StoredFDs
 	c.sockets.Take(stored.Given, stored.Files, c.config.active.Sockets)
 	c.replicas.restoreScales(r)
+	c.replicas.rolls.restore(r)
 	if r.Incomplete {
 		if err := c.findUnrecorded(r); err != nil {
 			return err

@@ -1,71 +1,356 @@
 package procs
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
-	"superd/loop/task"
+	"superd/config"
+	"superd/internal/words"
+	"superd/loop"
+	"superd/procs/eventlog"
+	"superd/procs/fsm"
+	"superd/procs/handover"
+	"superd/procs/instance"
+	"superd/procs/rolling"
+	"superd/procs/snapshot"
 )
 
-// RestartRolling restarts the instances that names select one by one: the next restart begins when
-// the previous one is complete. After the first failure it restarts no further instance.
-//
-// done runs at the end, on the loop, after RestartRolling has returned. It does not run after
-// cancel; the restarts continue, unless superd ends.
-func (s *Supervisor) RestartRolling(names []string, done func([]CommandResult)) (cancel func(), err error) {
-	found, err := s.selector.selection(names)
-	if err != nil {
-		return nil, err
-	}
-	var turns []string
-	for _, in := range found.instances {
-		if in.Membership.Stays() {
-			turns = append(turns, in.Name)
-		}
-	}
-	outcomes, canceled := s.selector.noInstanceResults(found), false
-	task.Go(s.Scope, func(t *task.Task) error {
-		restarted, err := s.roll(t, turns)
-		if err == nil && !canceled {
-			done(append(outcomes, restarted...))
-		}
-		return err
-	})
-	return func() { canceled = true }, nil
+// rolls has the rolling restarts under way. [rolling.Roll] decides; this part looks at the
+// instances, restarts them, and lets replicas have as many extra ones as a roll needs.
+type rolls struct {
+	*platform
+	registry      *registry
+	recorder      *handover.Recorder
+	config        *configState
+	conflicts     *conflicts
+	replicas      *replicas
+	reconciler    *reconciler
+	shutdown      *shutdown
+	subscriptions *subscriptions
+
+	all    map[string]*roll // by program
+	posted bool             // a step of all of them is posted
 }
 
-// roll restarts instances one by one. The error is that of a cancelled task.
-func (s *Supervisor) roll(t *task.Task, turns []string) (outcomes []CommandResult, err error) {
-	failed := ""
-	for _, name := range turns {
-		in := s.registry.named(name)
-		switch {
-		case in == nil || !in.Membership.Stays():
-			outcomes = append(outcomes, CommandResult{Name: name, Message: "not restarted: removed meanwhile"})
+// A roll is a rolling restart of a program.
+type roll struct {
+	*rolling.Roll
+	waiting []rollWaiter
+	timer   *loop.Timer // ends the pause of a replica; nil without one
+}
+
+// A rollWaiter waits until a roll is over, or waits for the operator.
+type rollWaiter struct {
+	undoes bool // it has requested the end of the roll
+	done   func([]CommandResult)
+}
+
+// extras returns how many extra replicas the program has because of its roll.
+func (r *rolls) extras(program string) int {
+	if o := r.all[program]; o != nil {
+		return o.Extras()
+	}
+	return 0
+}
+
+// begin begins the roll of a program, for the actor by, or begins it again. It is to replace these
+// runs, by instance. It is recorded before the caller changes the instances.
+func (r *rolls) begin(program *config.Program, by fsm.Actor, runs map[string]string, extra int, canary bool) *roll {
+	o := r.all[program.Name]
+	if o != nil {
+		o.Restart(runs)
+		o.Extra = max(o.Extra, extra)
+	} else {
+		o = &roll{Roll: rolling.New(runs, extra, canary)}
+		r.all[program.Name] = o
+	}
+	r.Log.Info("rolling restart begun", "program", program.Name, "replicas", len(runs), "extra", o.Extra, "by", by.String())
+	r.record(program.Name, eventlog.Begun, fsm.ReasonRollBegun.With(fmt.Sprintf("%s, %d extra", words.Plural(len(runs), "replica"), o.Extra)), by)
+	r.save(program.Name, o)
+	r.post()
+	return o
+}
+
+func (r *rolls) record(program, state string, why fsm.Reason, by fsm.Actor) {
+	e := eventlog.Event{Kind: eventlog.Roll, Program: program, State: state}
+	if by.Kind != fsm.ActorNone {
+		e.By, e.ByKind = by.String(), by.Kind.String()
+	}
+	r.recorder.Record(eventlog.WithReason(e, why))
+}
+
+func (r *rolls) save(program string, o *roll) {
+	r.recorder.Queue(snapshot.RollKey(program), o.Record())
+}
+
+// restore restores the rolls of programs that the newest configuration has.
+func (r *rolls) restore(saved *snapshot.Snapshot) {
+	newest := cmp.Or(saved.Config(), r.config.active)
+	for name, v := range saved.Rolls {
+		if saved.Superd.Ended || newest.Program(name) == nil {
+			r.recorder.Queue(snapshot.RollKey(name), nil)
 			continue
-		case failed != "":
-			outcomes = append(outcomes, CommandResult{Name: name, State: in.Machine.State(), Message: fmt.Sprintf("not restarted: the restart of %s failed", failed)})
-			continue
 		}
-		var restart task.Future[[]CommandResult]
-		if _, err := s.Command(OpRestart, []string{name}, true, func(all []CommandResult) { restart.Resolve(all) }); err != nil {
-			return nil, err
+		r.all[name] = &roll{Roll: rolling.Resume(v)}
+		r.post()
+	}
+}
+
+// drop ends the roll of a program that is removed.
+func (r *rolls) drop(program string) {
+	if o := r.all[program]; o != nil {
+		o.Failure = "the program was removed"
+		r.end(program, o)
+	}
+}
+
+// end forgets a roll that is over.
+func (r *rolls) end(program string, o *roll) {
+	o.timer.Stop()
+	delete(r.all, program)
+	r.recorder.Queue(snapshot.RollKey(program), nil)
+	state, why := eventlog.Over, fsm.Reason{Kind: fsm.ReasonRolled}
+	if o.Failure != "" {
+		why = fsm.ReasonRollFailed.With(o.Failure)
+	}
+	r.Log.Info("rolling restart over", "program", program, "result", why.String())
+	r.record(program, state, why, fsm.Actor{})
+	r.answer(program, o)
+}
+
+// answer answers who waits for the roll, when what it did is recorded.
+func (r *rolls) answer(program string, o *roll) {
+	r.answerWith(program, o, r.results(program, o, o.Failure))
+}
+
+func (r *rolls) answerWith(program string, o *roll, results []CommandResult) {
+	waiting := o.waiting
+	o.waiting = nil
+	for _, w := range waiting {
+		all := slices.Clone(results)
+		if w.undoes {
+			all = []CommandResult{{Name: program, OK: true, State: fsm.Stopped, Message: o.Undone()}}
 		}
-		all, err := restart.Await(t)
-		if err != nil {
-			return nil, err
-		}
-		for _, o := range all {
-			at := slices.IndexFunc(outcomes, func(before CommandResult) bool { return before.Name == o.Name })
-			if at < 0 {
-				outcomes = append(outcomes, o)
-			} else { // a dependent of several restarted instances
-				outcomes[at] = o
+		r.recorder.AfterSaving(func(unrecorded error) {
+			for i := range all {
+				if unrecorded != nil {
+					all[i].markUnrecorded(unrecorded)
+				}
 			}
-			if !o.OK {
-				failed = name
-			}
+			w.done(all)
+		})
+	}
+}
+
+// relink updates the nodes of a program's instances in the graph, and what each conflicts with,
+// after a change of its number of replicas: an extra one may have become an ordinary one, or the
+// reverse.
+func (r *rolls) relink(program string) {
+	if r.all[program] == nil {
+		return
+	}
+	for _, in := range r.registry.of(program) {
+		in.Node.Relink()
+		r.conflicts.find(in)
+	}
+}
+
+// changed is called when something of an instance has changed, or it is removed.
+func (r *rolls) changed(in *instance.Instance) {
+	if len(r.all) > 0 && r.all[in.Program.Name] != nil {
+		r.post()
+	}
+}
+
+// post lets all rolls take their next step after the turn's other work.
+func (r *rolls) post() {
+	if !r.posted {
+		r.posted = true
+		r.Scope.Post(r.step)
+	}
+}
+
+// step takes the next step of all rolls. While instances are reconciled it waits: only then is it
+// known which of them go on.
+func (r *rolls) step() {
+	r.posted = false
+	if r.shutdown.begun {
+		for name, o := range r.all { // a successor may go on, but no one waits for that
+			r.answerWith(name, o, r.results(name, o, "superd is shutting down"))
+		}
+		return
+	}
+	if r.reconciler.busy() {
+		r.post()
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.all)) {
+		r.stepOf(name, r.all[name])
+	}
+}
+
+func (r *rolls) stepOf(name string, o *roll) {
+	program := r.config.active.Program(name)
+	if program == nil {
+		r.drop(name)
+		return
+	}
+	if o.Extras() > 0 {
+		by := fsm.By(fsm.ActorRoll)
+		r.replicas.createMissing(program, &fsm.Target{Up: true, By: by})
+	}
+	for _, in := range r.registry.of(name) {
+		// Whether it conflicts with others depends on which of them are extra
+		if in.Membership.Conflict != nil {
+			r.conflicts.find(in)
+			r.reconciler.enqueue(in)
 		}
 	}
-	return outcomes, nil
+	before := o.Record()
+	restart, wait := o.Next(r.look(program, o), r.limits(program, o))
+	for _, instance := range restart {
+		in := r.registry.named(instance)
+		in.Apply(in.Machine.WantRestart(fsm.By(fsm.ActorRoll), true, in.Conditions()))
+		r.reconciler.startWithRequirements(in)
+	}
+	o.timer.Stop()
+	if wait > 0 {
+		o.timer = r.Scope.After(wait, r.post)
+	}
+	if !o.Is(before) {
+		r.advanced(program, o, before.Stage)
+	}
+	if o.Stage == snapshot.RollEnds && o.Done(r.look(program, o)) {
+		r.end(name, o)
+	}
+}
+
+// advanced records a roll that has taken a step, and does what follows from its stage.
+func (r *rolls) advanced(program *config.Program, o *roll, before snapshot.RollStage) {
+	// After the records of the restarted instances: a successor restarts them, if these are lost
+	r.save(program.Name, o)
+	r.subscriptions.changed()
+	switch {
+	case o.Stage == before:
+		return
+	case o.Stage == snapshot.RollAwaits:
+		r.record(program.Name, string(o.Stage), fsm.ReasonRollAwaits.With(words.Plural(o.Extra, "extra replica")), fsm.Actor{})
+	case o.Stage == snapshot.RollHeld:
+		r.record(program.Name, string(o.Stage), fsm.ReasonRollFailed.With(o.Failure), fsm.Actor{})
+		r.Log.Warn("rolling restart failed; extra replicas stay until the others are up", "program", program.Name, "reason", o.Failure)
+	case o.Stage == snapshot.RollEnds:
+		r.replicas.removeSurplus(program, fsm.By(fsm.ActorRoll))
+		r.post()
+	case o.Stage == snapshot.RollStarts || o.Stage == snapshot.RollRestarts:
+		r.post() // the next one may have its turn at once
+	}
+	if o.Decided() {
+		r.answer(program.Name, o)
+	}
+}
+
+// limits returns the limits of a roll.
+func (r *rolls) limits(program *config.Program, o *roll) rolling.Limits {
+	l := o.Limits(program.RollingOrDefault())
+	if plant := r.options.tests.rollLimits; plant != nil {
+		plant(&l)
+	}
+	return l
+}
+
+// look returns the replicas of a program as a roll sees them.
+func (r *rolls) look(program *config.Program, o *roll) (all []rolling.Replica) {
+	for _, in := range r.registry.of(program.Name) {
+		extra := r.isExtra(in)
+		if !extra && (in.Membership.Leaves() || !r.replicas.ordinary(program, in.Name)) {
+			continue // no replica of the program any more
+		}
+		v := rolling.Replica{
+			Name: in.Name, Run: instance.RunID(in), Extra: extra,
+			Is: rolling.Coming, Ends: in.MustEnd(),
+		}
+		since := instance.ReadySince(in)
+		m := &in.Machine
+		switch state := m.State(); {
+		case in.Membership.Leaves():
+		case !m.Desired().Up:
+			v.Is = rolling.Stopped
+		case in.IsOneShot() && (state == fsm.Exited || in.AwaitsSchedule()):
+			v.Is, since = rolling.Up, in.Since()
+		case state == fsm.Exited:
+			v.Is = rolling.Ended
+		case state == fsm.Failed || state == fsm.Backoff:
+			v.Is, v.Final = rolling.Failed, in.StaysDown()
+		case state == fsm.Running && !in.IsOneShot() && !v.Ends:
+			v.Is = rolling.Up
+		}
+		if v.UpFor = r.Loop.Now() - since; v.Is == rolling.Failed || extra {
+			v.Why = in.Reason()
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// results returns what became of the replicas of a roll.
+func (r *rolls) results(program string, o *roll, failure string) (all []CommandResult) {
+	for _, in := range r.registry.of(program) {
+		turn, has := o.Turns[in.Name]
+		extra := r.isExtra(in) && !in.Membership.Leaves()
+		result := CommandResult{Name: in.Name, OK: true, State: in.Machine.State(), Message: in.Reason()}
+		switch {
+		case extra && o.Stage == snapshot.RollAwaits && failure == "":
+			result.Message = fmt.Sprintf("extra replica, running, pid %d: `superd ctl continue %s` restarts the others, `superd ctl undo %s` removes it", in.Pid(), program, program)
+		case !has:
+			continue
+		case !turn.Taken && failure == "":
+			continue // it waits for the operator
+		case !turn.Taken:
+			result.OK, result.Message = false, "not restarted: "+failure
+		case result.State == fsm.Running:
+			result.Message = fmt.Sprintf("running, pid %d", in.Pid())
+		default:
+			result.OK = result.State == fsm.Exited || in.AwaitsSchedule() && in.Machine.Outcome() == fsm.RunEndedDone
+		}
+		all = append(all, result)
+	}
+	failed := slices.ContainsFunc(all, func(c CommandResult) bool { return !c.OK })
+	if len(all) == 0 || failure != "" && !failed {
+		all = append(all, CommandResult{Name: program, OK: failure == "", State: fsm.Stopped, Message: cmp.Or(failure, "nothing to restart")})
+	}
+	return all
+}
+
+// text describes the roll of a program, as for a second one that is refused; empty without one.
+func (r *rolls) text(program string) string {
+	if o := r.all[program]; o != nil {
+		return o.Text(program)
+	}
+	return ""
+}
+
+// status returns the state of the roll of the instance's program; nil without one.
+func (r *rolls) status(in *instance.Instance) *rolling.Status {
+	o := r.all[in.Program.Name]
+	if o == nil {
+		return nil
+	}
+	st := o.Status()
+	st.Extra = r.isExtra(in)
+	return &st
+}
+
+// isExtra reports whether the instance is an extra replica of a roll.
+func (r *rolls) isExtra(in *instance.Instance) bool {
+	if len(r.all) == 0 || r.all[in.Program.Name] == nil {
+		return false
+	}
+	program := r.config.active.Program(in.Program.Name)
+	if program == nil {
+		return false
+	}
+	n := r.replicas.extraNumber(program, in.Name)
+	return 1 <= n && n <= r.all[program.Name].Extra
 }

@@ -10,6 +10,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/instance"
+	"superd/procs/selection"
 	"superd/procs/snapshot"
 )
 
@@ -129,11 +130,14 @@ func (s *Supervisor) scalings(wanted []Scaling) (map[string]int, error) {
 			return nil, &ScaleError{w.Name, fmt.Sprintf("it is an instance: scale its program, as in %s=%d", programName, max(w.Replicas, 1))}
 		}
 		if len(programs) == 0 {
-			return nil, &UnknownNameError{w.Name, s.selector.known()}
+			return nil, &selection.UnknownNameError{Name: w.Name, Known: s.selector.known()}
 		}
 		for _, p := range programs {
 			if n, twice := counts[p.Name]; twice && n != w.Replicas {
 				return nil, &ScaleError{p.Name, fmt.Sprintf("both %d and %d replicas requested", n, w.Replicas)}
+			}
+			if why := s.rolls.text(p.Name); why != "" {
+				return nil, &ScaleError{p.Name, why}
 			}
 			if why := s.replicas.refusal(p, w.Replicas); why != "" {
 				return nil, &ScaleError{p.Name, why}

@@ -15,6 +15,7 @@ type selfRecord struct {
 	shutdown   *shutdown
 	config     *configState
 	exitPolicy *exitPolicy
+	rolls      *rolls
 
 	leavesRecords bool // see [Supervisor.LeavesRecords]
 }
@@ -73,6 +74,9 @@ func (s *selfRecord) saveEnd() {
 			State: fsm.Stopped.Name(), Outcome: fsm.RunEndedDown.OutcomeName(), Desired: desired.Snapshot(),
 			StateReason: fsm.ReasonStopped.With(desired.By.String()).Snapshot(), Since: in.Since(),
 		})
+	}
+	for program := range s.rolls.all {
+		s.recorder.Queue(snapshot.RollKey(program), nil)
 	}
 	s.config.removeRecords()
 	s.recorder.Queue(snapshot.SuperdKey, &snapshot.Superd{Ended: true})

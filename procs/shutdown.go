@@ -40,7 +40,7 @@ type shutdown struct {
 	// All programs are at rest, and their last output is being written
 	draining bool
 
-	eviction *eviction // ends unattributed processes; nil before
+	eviction *reaper.Eviction // ends unattributed processes; nil before
 
 	// Instances at rest whose cgroup and FIFOs are about to be removed
 	pendingRemovals []*instance.Instance
@@ -139,7 +139,7 @@ func (d *shutdown) killRemaining(why string) {
 		in.Hurry()
 	}
 	if e := d.eviction; e != nil {
-		e.kill()
+		e.Kill()
 	}
 }
 
@@ -255,8 +255,8 @@ func (d *shutdown) evict(done func()) {
 			return
 		}
 	}
-	d.eviction = newEviction(d.Host, d.Log, d.Scope.Child(), done)
-	d.eviction.start(d.hurry)
+	d.eviction = reaper.NewEviction(d.Host, d.Log, d.Scope.Child(), done)
+	d.eviction.Start(d.hurry)
 }
 
 // drainAll ends superd when the last output is written, or after drainLimit.

@@ -74,6 +74,7 @@ type history struct {
 	wokeAt          time.Duration // end of the machine's last sleep, on CLOCK_BOOTTIME
 	startedBoot     time.Duration // when the present superd began
 	policy          policyModel
+	rolling         rollModel
 	graph           simGraph
 	ended           bool
 	pending         int        // commands without a result yet
@@ -119,6 +120,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		checks:         map[string]restartCheck{},
 		fifos:          map[string]string{},
 	}
+	h.rolling = rollModel{drawn: seed%8 == 0, failed: map[string]bool{}, extras: map[instanceView]bool{}}
 	h.kernel = hosttest.New(h.v, h.rng, h.fail)
 	h.kernel.Mix = hosttest.FaultMix{
 		Crash:       h.pick(0, 0.5, 1),
@@ -192,6 +194,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		in := inspect(h.sup).instance(instance)
 		return in.exists() && in.state() == fsm.Running
 	}
+	h.kernel.IsExtra = h.wasExtra
 	h.kernel.ReportExit = func(e host.StoredExit) {
 		if !inspect(h.sup).killed() {
 			h.sup.OnStoredExit(e)
@@ -248,7 +251,7 @@ func (h *history) options() Options {
 		Predecessor: Predecessor{StoredFDs: h.kernel.PassFDs()},
 		Identity:    Identity{BootID: "boot", Machine: "simulated"},
 		Paths:       paths.Paths{FIFODir: "fifo", NotifyDir: "notify", Directories: config.RootsOf(nil, 0)},
-		tests:       testSettings{rules: h.rules, onCommand: h.onCommand},
+		tests:       testSettings{rules: h.rules, onCommand: h.onCommand, rollLimits: h.defect.rollLimits},
 	}
 	if h.kernel.Keeper {
 		o.Keeper = h.kernel
@@ -355,6 +358,9 @@ func (h *history) drawProgram(name string) *config.Program {
 	}
 	if h.drawsStops {
 		h.drawStops(p)
+	}
+	if h.rolling.drawn {
+		h.drawRolling(p)
 	}
 	return p
 }

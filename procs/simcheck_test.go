@@ -74,6 +74,13 @@ func (h *history) check() {
 		}
 		w := &h.observed[i]
 		if w.in != in {
+			m := h.models[in.name()]
+			if h.rolling.drawn {
+				h.wasExtra(in.name())
+			}
+			if m == nil || m.in != in && inspect(h.sup).isExtra(in.name()) && !in.leaves() {
+				h.want(in.name(), in.target().Up) // a roll has created it
+			}
 			*w = observedInstance{in: in, model: h.models[in.name()], processes: h.kernel.CountOf(in.name())}
 		}
 		if w.graph != h.graph.number {
@@ -104,6 +111,7 @@ func (h *history) check() {
 	h.graph.checked = false
 	h.checkOrphans()
 	h.checkPolicy()
+	h.observeRolls()
 	h.journal.check()
 }
 
@@ -190,10 +198,10 @@ const (
 // hooks again. If a process is unkillable, the bound applies to the report of that.
 func (h *history) checkBound(in instanceView, w *observedInstance) {
 	model := w.model
-	stop := in.program().StopTimeout
+	stop := max(in.program().StopTimeout, in.program().DrainTimeout)
 	bound := time.Duration(0)
 	if r := w.run; r.Exists() {
-		stop = max(stop, r.Program().StopTimeout)
+		stop = max(stop, r.Program().StopTimeout, r.Program().DrainTimeout)
 		hooks := len(r.Program().PostStop)
 		if r.Hook().Exists() {
 			hooks = max(hooks, 1) // of a definition that was never written
@@ -368,6 +376,7 @@ func (h *history) checkRest() {
 			h.pending -= len(in.waiters()) // these wait for an end that does not come here
 		}
 	}
+	h.checkRollsAtRest()
 	if h.pending > 0 {
 		h.fail("%d commands were never answered", h.pending)
 	}
@@ -397,7 +406,7 @@ func (h *history) checkRest() {
 		if definition := inspect(h.sup).config().Program(p.Name); in.Run().Exists() && definition != nil && h.kernel.Definition(in.Run().ID()) != nil {
 			// A program with a schedule continues its run; the next run has the new
 			// definition.
-			if c := config.CompareProgram(h.kernel.Definition(in.Run().ID()), definition); c.Restarts() && !definition.Scheduled() {
+			if c := config.CompareProgram(h.kernel.Definition(in.Run().ID()), definition); c.Restarts() && !definition.Scheduled() && !h.rolling.failed[p.Name] && inspect(h.sup).rolls()[p.Name].Stage == "" {
 				h.fail("%s runs with an older definition: %v", in.name(), c.Keys)
 			}
 		}
@@ -407,7 +416,7 @@ func (h *history) checkRest() {
 		case in.leaves():
 			h.fail("%s was removed and still exists: %s", in.name(), m.State())
 		// A shutdown ignores reloads
-		case !inspect(h.sup).shutdownBegun() && !h.belongs(in):
+		case !inspect(h.sup).shutdownBegun() && !h.belongs(in) && !inspect(h.sup).isExtra(in.name()):
 			h.fail("%s exists, beyond the replicas of its program", in.name())
 		case !m.Desired().Up && (main > 0 || !m.State().AtRest()):
 			h.fail("%s should be down: %s with %d processes", in.name(), m.State(), main)

@@ -155,6 +155,7 @@ func (h *history) crash() {
 		}
 	}
 	h.checkScales(reload)
+	h.checkRolls(pending, reload || shuttingDown)
 	h.adopted = inspect(h.sup).config()
 	h.sup.Start(func() { h.ended = true })
 	if h.activatedAnother() {

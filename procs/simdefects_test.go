@@ -14,6 +14,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/host/hosttest"
+	"superd/procs/rolling"
 	"superd/procs/snapshot"
 	"superd/tests/golden"
 )
@@ -32,6 +33,8 @@ type defect struct {
 	eachTurn func(in instanceView)
 	// Called for each instance before superd begins
 	beforeStart func(in instanceView)
+	// Changes the limits that rolls keep
+	rollLimits func(*rolling.Limits)
 	// Changes the comparison that a reload applies
 	reload             func(h *history, diff *config.Diff)
 	missesClockChanges bool // changes of the wall clock go unnoticed
@@ -113,6 +116,15 @@ var defects = []defect{
 	{name: "changes of the clock and sleeps of the machine go unnoticed", missesClockChanges: true},
 	{name: "the state of a schedule is not recovered", recovery: everyInstance(func(_ *history, v *snapshot.Instance) { v.Schedule = nil })},
 	{name: "a pending run is not recovered", recovery: everyInstance(func(_ *history, v *snapshot.Instance) { v.RunPending = false })},
+	{name: "a rolling restart takes down more replicas than it may", rollLimits: func(l *rolling.Limits) { l.MaxUnavailable += 2 }},
+	{name: "a rolling restart goes on after a failure", rollLimits: func(l *rolling.Limits) { l.Abort = false }},
+	{name: "a rolling restart is not recovered", recovery: func(_ *history, r *snapshot.Snapshot) { clear(r.Rolls) }},
+	{name: "the turns of a rolling restart are not recovered", recovery: func(_ *history, r *snapshot.Snapshot) {
+		for name, roll := range r.Rolls {
+			roll.Turns = nil
+			r.Rolls[name] = roll
+		}
+	}},
 	{name: "a start record lacks the time of the schedule", mix: func(m *hosttest.FaultMix) {
 		m.StartLoggedEarly, m.ForkTime = 1, 300*time.Millisecond
 	}, recovery: func(_ *history, r *snapshot.Snapshot) {

@@ -41,6 +41,9 @@ func (h *history) observe(in instanceView, model *model) {
 		if model.run != r {
 			model.runFailed = false
 			model.run, model.lastRun = r, r.ID()
+			if in.Machine().StartReason() == fsm.ReasonStarted.With(fsm.By(fsm.ActorRoll).String()) {
+				model.resetFailed()
+			}
 		}
 		h.policy.begun = true
 		h.checkReady(in, model)

@@ -36,6 +36,10 @@ func (h *history) command() {
 		h.scale()
 		return
 	}
+	if h.rolling.drawn && h.chance(0.4) {
+		h.drawRoll()
+		return
+	}
 	name := inspect(h.sup).at(h.rng.IntN(inspect(h.sup).count())).name()
 	if h.drawsCommands {
 		if h.rng.IntN(3) == 0 {
@@ -111,7 +115,7 @@ func (h *history) scale() {
 	}
 	p := programs[h.rng.IntN(len(programs))]
 	n := h.rng.IntN(4)
-	if p.Log.File != "" && n > 0 {
+	if _, rolls := inspect(h.sup).rolls()[p.Name]; rolls || p.Log.File != "" && n > 0 {
 		return // refused
 	}
 	h.logf("scale %s=%d", p.Name, n)
@@ -159,8 +163,9 @@ func (h *history) instanceNames(p *config.Program) []string {
 // expectNames records the expected desired states of a program's instances when it has those names.
 // desired is that of new ones; nil: that of the configuration.
 func (h *history) expectNames(p *config.Program, desired *fsm.Target, names []string) {
+	stays := h.withExtras(p, names)
 	for _, in := range inspect(h.sup).of(p.Name) {
-		if !slices.Contains(names, in.name()) {
+		if !slices.Contains(stays, in.name()) {
 			h.want(in.name(), false)
 		}
 	}
@@ -234,13 +239,14 @@ func (h *history) untouched(diff *config.Diff) map[instanceView]stateAndRun {
 	all := map[instanceView]stateAndRun{}
 	for in := range inspect(h.sup).instances() {
 		program := h.file.Program(in.program().Name)
-		if c := diff.Of(in.program().Name); program == nil || c == nil || in.leaves() || !slices.Contains(h.instanceNames(program), in.name()) {
+		c := diff.Of(in.program().Name)
+		if program == nil || c == nil || in.leaves() || !slices.Contains(h.instanceNames(program), in.name()) {
 			continue
 		}
 		same := program == in.program()
 		if r := in.Run(); r.Exists() && !same && in.state() == fsm.Running {
 			change := config.CompareProgram(r.Program(), program)
-			same = !change.Restarts()
+			same = !change.Restarts() || h.rolls(in, c)
 		}
 		if same {
 			all[in] = stateAndRun{in.state(), in.Run()}
@@ -269,7 +275,7 @@ func (h *history) expectChange(c *config.Change) {
 		names := h.instanceNames(p)
 		h.expectNames(p, desired, names)
 		for _, in := range inspect(h.sup).of(c.Name) {
-			if in.leaves() || !slices.Contains(names, in.name()) {
+			if in.leaves() || !slices.Contains(h.withExtras(p, names), in.name()) {
 				continue
 			}
 			model := h.models[in.name()]
@@ -289,6 +295,9 @@ func (h *history) expectChange(c *config.Change) {
 			}
 			if in.Run().Exists() && in.program().Scheduled() && p.Scheduled() {
 				restarts = false // the run continues
+			}
+			if h.rolls(in, c) {
+				restarts = false // later
 			}
 			if restarts && model.wantUp && (in.state() != fsm.Backoff || starts) {
 				model.resetFailed()
@@ -339,6 +348,12 @@ func (h *history) alterProgram(had *config.Program) *config.Program {
 	}
 	if h.drawsStops && h.chance(0.3) {
 		h.drawStops(p)
+	}
+	if h.rolling.drawn && h.chance(0.3) {
+		p.Rolling, p.DrainTimeout = other.Rolling, other.DrainTimeout
+		if p.Type == config.TypeOneshot {
+			p.Rolling = nil
+		}
 	}
 	return p
 }

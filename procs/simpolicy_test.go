@@ -33,7 +33,7 @@ func (h *history) observeShutdown() {
 		p.statuses = []int{0}
 	case p.shutdownRequested, p.statuses != nil:
 	case inspect(h.sup).config().Superd.ExitWhen == config.ExitAllExited && p.begun && h.allAtRest():
-		p.statuses = h.firstFailures(func(instanceView) bool { return true })
+		p.statuses = h.firstFailures(func(in instanceView) bool { return !inspect(h.sup).isExtra(in.name()) })
 	default:
 		h.fail("superd shuts down: %s", inspect(h.sup).shutdownReason())
 	}
@@ -53,6 +53,9 @@ func (h *history) recordFinalExit(in instanceView, ran *hosttest.Process) {
 // status.
 func (h *history) recordExitDecision(in instanceView, model *model) {
 	p, turn := &h.policy, h.v.Turns()
+	if inspect(h.sup).isExtra(in.name()) {
+		return
+	}
 	decides := in.program().Essential || inspect(h.sup).config().Superd.ExitWhen == config.ExitAnyFailed && in.state() == fsm.Failed
 	if decides && !p.shutdownSeen && !p.shutdownRequested && (p.statuses == nil || p.decidedIn == turn) {
 		p.statuses, p.decidedIn = append(p.statuses, model.exitStatus), turn
@@ -77,7 +80,9 @@ func (h *history) observeReload() {
 	if inspect(h.sup).config().Superd.ExitWhen != config.ExitAnyFailed || p.shutdownSeen || p.shutdownRequested || p.statuses != nil {
 		return
 	}
-	failedFinally := func(in instanceView) bool { return in.state() == fsm.Failed && !in.RetryPending() }
+	failedFinally := func(in instanceView) bool {
+		return in.state() == fsm.Failed && !in.RetryPending() && !inspect(h.sup).isExtra(in.name())
+	}
 	if h.anyInstance(failedFinally) {
 		p.statuses, p.decidedIn = h.firstFailures(failedFinally), h.v.Turns()
 	}
@@ -102,7 +107,7 @@ func (h *history) firstFailures(counts func(instanceView) bool) []int {
 	var at = h.v.Now() + 1
 	for in := range inspect(h.sup).instances() {
 		switch m := h.models[in.name()]; {
-		case m.in != in || m.state != fsm.Failed || !counts(in) || m.stateAt > at:
+		case m == nil || m.in != in || m.state != fsm.Failed || !counts(in) || m.stateAt > at:
 		case m.stateAt == at:
 			first = append(first, m.exitStatus)
 		default:

@@ -73,8 +73,9 @@ func (h *history) checkReady(in instanceView, model *model) {
 	switch in.state() {
 	case fsm.Running:
 		// A reload may have changed the kind of readiness after the instance was ready. Numbered
-		// instances share one address.
-		if ready := r.Program().Ready; ready != nil && p.ReadyAt == 0 && (reportsReadiness(ready) || !numbered(in.name())) && h.reloadedAt < p.Began {
+		// instances share one address, also with an extra replica.
+		shared := numbered(in.name()) || h.rolling.drawn
+		if ready := r.Program().Ready; ready != nil && p.ReadyAt == 0 && (reportsReadiness(ready) || !shared) && h.reloadedAt < p.Began {
 			h.fail("%s is running, and its process was never ready", in.name())
 		}
 		if h.drawsCommands {

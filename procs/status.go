@@ -4,9 +4,11 @@ import (
 	"time"
 
 	"superd/logs"
+	"superd/procs/diagnosis"
 	"superd/procs/fsm"
 	"superd/procs/instance"
-	"superd/procs/probe"
+	"superd/procs/rolling"
+	"superd/procs/selection"
 )
 
 // A Status is the state of one instance, and its reason.
@@ -15,11 +17,10 @@ type Status struct {
 	Program    string
 	Groups     []string
 	State      fsm.State
-	Healthy    *bool  // nil without health checks, and before the first result
-	StatusText string // what the program reports of itself (STATUS=)
-	Check      *Check // last health check; nil before the first
+	Healthy    *bool            // nil without health checks, and before the first result
+	StatusText string           // what the program reports of itself (STATUS=)
+	Check      *diagnosis.Check // last health check; nil before the first
 	Main       MainStatus
-	Sandbox    []string // what of its sandbox could not be enforced
 	Since      time.Time
 	Restarts   int                  // automatic restarts since the operator's last start
 	Exit       *instance.ExitStatus // how the last run ended; nil before the first end
@@ -32,22 +33,15 @@ type Status struct {
 	Reason     string
 	ReasonKind fsm.ReasonKind
 	WantedUp   bool
+	Roll       *rolling.Status // rolling restart of its program; nil: none is under way
 }
 
 // A MainStatus is the status of the main process of an instance. The zero value: it has none.
 type MainStatus struct {
-	Pid    int
-	Start  uint64 // clock ticks since boot, field 22 of /proc/pid/stat
-	Uptime time.Duration
-}
-
-// A Check is the result of a health check.
-type Check struct {
-	At       time.Time
-	Took     time.Duration
-	Outcome  probe.Outcome
-	Reason   string // why it did not pass
-	Failures int    // consecutive failures
+	Pid     int
+	Start   uint64 // clock ticks since boot, field 22 of /proc/pid/stat
+	Uptime  time.Duration
+	Sandbox []string // what of its sandbox could not be enforced
 }
 
 // A ReloadEnd is how a reload of the program ended.
@@ -84,7 +78,7 @@ func (s *Supervisor) Info() Info {
 
 // Status returns the status of the instances that names select, by name; of all without names. A
 // name is a program, an instance, a group or a shell glob. One that selects nothing is an
-// [UnknownNameError].
+// [selection.UnknownNameError].
 func (s *Supervisor) Status(names []string) ([]Status, error) {
 	selected, err := s.selector.instances(names)
 	if err != nil {
@@ -137,8 +131,8 @@ func (s *Supervisor) statusOf(in *instance.Instance, r instance.Report) Status {
 		WantedUp:  m.Desired().Up,
 		Reason:    r.Reason, ReasonKind: r.ReasonKind,
 		Healthy:    r.Health.Healthy,
-		StatusText: r.Main.StatusText, Sandbox: r.Sandbox,
-		NextStart: r.NextStart,
+		StatusText: r.Main.StatusText,
+		NextStart:  r.NextStart, Roll: s.rolls.status(in),
 	}
 	if r.LastExit != nil {
 		exit := *r.LastExit
@@ -149,10 +143,10 @@ func (s *Supervisor) statusOf(in *instance.Instance, r instance.Report) Status {
 		st.LastReload = &ReloadEnd{At: s.WallAt(l.At), OK: l.OK, Outcome: l.Outcome}
 	}
 	if r.Main.Pid != 0 {
-		st.Main = MainStatus{Pid: r.Main.Pid, Start: r.Main.Start, Uptime: s.Loop.Now() - r.Main.StartedAt}
+		st.Main = MainStatus{Pid: r.Main.Pid, Start: r.Main.Start, Uptime: s.Loop.Now() - r.Main.StartedAt, Sandbox: r.Sandbox}
 	}
 	if last := r.Health.Last; last != nil {
-		st.Check = &Check{
+		st.Check = &diagnosis.Check{
 			At: s.WallAt(last.At), Took: last.Took, Outcome: last.Outcome, Reason: last.Reason,
 			Failures: r.Health.Failures,
 		}
@@ -173,7 +167,7 @@ func (s *Supervisor) MainPids() []int {
 
 // Resolve returns the names of the instances that names select, and an error for each that selects
 // nothing.
-func (s *Supervisor) Resolve(names []string) (instances []string, unknown []*UnknownNameError) {
+func (s *Supervisor) Resolve(names []string) (instances []string, unknown []*selection.UnknownNameError) {
 	found := s.selector.match(names)
 	for _, in := range found.instances {
 		instances = append(instances, in.Name)
@@ -181,7 +175,7 @@ func (s *Supervisor) Resolve(names []string) (instances []string, unknown []*Unk
 	if len(found.unknown) > 0 {
 		known := s.selector.known()
 		for _, name := range found.unknown {
-			unknown = append(unknown, &UnknownNameError{name, known})
+			unknown = append(unknown, &selection.UnknownNameError{Name: name, Known: known})
 		}
 	}
 	return instances, unknown

@@ -12,9 +12,9 @@
 //   - registry, reconciler, waiters: the instances, what is due for them, who waits for them
 //   - [handover.Recorder], [handover.FDKeeper], configState: what a successor must know
 //   - reaper, shutdown, exitPolicy, selfRecord: the end of processes and of superd
-//   - readyNotifier, subscriptions: who is told; outputEvents: what is recorded of output
+//   - readyNotifier, subscriptions: who is told; package outputevents: what is recorded of output
 //   - [sockets.Set]: what superd listens on for programs
-//   - conflicts, replicas, selector: which instances there are
+//   - conflicts, replicas, rolls, selector: which instances there are
 //   - applier, reloads, recovery: changes of all of them
 //   - Supervisor: makes the parts, and has what others call: commands, status, diagnosis, scale
 package procs
@@ -29,6 +29,7 @@ import (
 	"superd/procs/host"
 	"superd/procs/instance"
 	"superd/procs/onconnect"
+	"superd/procs/outputevents"
 	"superd/procs/reaper"
 	"superd/procs/schedule"
 	"superd/procs/snapshot"
@@ -43,7 +44,6 @@ type Supervisor struct {
 	*platform
 	registry      *registry
 	recorder      *handover.Recorder
-	fds           *handover.FDKeeper
 	reaper        *reaper.Reaper
 	reconciler    *reconciler
 	waiters       *waiters
@@ -54,6 +54,7 @@ type Supervisor struct {
 	exitPolicy    *exitPolicy
 	conflicts     *conflicts
 	replicas      *replicas
+	rolls         *rolls
 	selector      *selector
 	reloads       *reloads
 	recovery      *recovery
@@ -68,8 +69,10 @@ func New(o Options) *Supervisor {
 		platform: newPlatform(o), registry: new(registry),
 	}
 	s.makeParts()
-	output := outputEvents{s.platform, s.registry, s.recorder, s.subscriptions}
-	output.observe()
+	outputevents.Observe(outputevents.Options{
+		Scope: s.Scope, Store: s.Store, Events: o.Events, Recorder: s.recorder,
+		Instance: s.registry.named, Changed: s.subscriptions.changed,
+	})
 	s.Store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
 	s.recorder.Record(eventlog.Event{Kind: eventlog.Superd, State: eventlog.Started, Pid: s.options.Identity.Pid})
 	if o.Predecessor.Snapshot == nil {
@@ -92,7 +95,7 @@ func (s *Supervisor) makeParts() {
 		Loop: p.Loop, Scope: p.Scope,
 		Journal: p.options.Journal, Events: p.options.Events, OnWrite: p.options.OnWrite,
 	})
-	s.fds = handover.NewFDKeeper(s.recorder, handover.FDOptions{
+	fds := handover.NewFDKeeper(s.recorder, handover.FDOptions{
 		Host: p.Host, Log: p.Log, Keeper: p.options.Keeper,
 		OutputFDs:    func() int { return reg.outputs },
 		ShuttingDown: func() bool { return s.shutdown.begun },
@@ -100,11 +103,11 @@ func (s *Supervisor) makeParts() {
 	s.reaper = reaper.New(reaper.Options{
 		Loop: p.Loop, Scope: p.Scope, Host: p.Host, Log: p.Log,
 		Keeper: p.options.Keeper, Exits: p.options.Predecessor.StoredFDs.Exits,
-		AfterRecorded: s.recorder.AfterRecorded, ReleaseProcess: s.fds.ReleaseProcess,
+		AfterRecorded: s.recorder.AfterRecorded, ReleaseProcess: fds.ReleaseProcess,
 		StatusTimeout: instance.ExitStatusTimeout,
 	})
 	held := sockets.NewSet(sockets.Options{
-		Scope: p.Scope, Host: p.Host, Log: p.Log, Records: s.recorder, FDs: s.fds,
+		Scope: p.Scope, Host: p.Host, Log: p.Log, Records: s.recorder, FDs: fds,
 		Changed: func() {
 			enqueueSocketWaiters(reg, s.reconciler)
 			s.connectors.UpdateAll()
@@ -113,7 +116,7 @@ func (s *Supervisor) makeParts() {
 	})
 	p.Sockets = held
 	owner := instanceOwner{s}
-	p.Owner, p.Config, p.Records, p.FDs, p.Reaper = owner, owner, s.recorder, s.fds, s.reaper
+	p.Owner, p.Config, p.Records, p.FDs, p.Reaper = owner, owner, s.recorder, fds, s.reaper
 	p.Schedules = schedule.NewSet(p.Scope, p.options.Identity.BootID, p.options.Identity.Machine,
 		func(err error) {
 			p.Log.Warn("schedules notice late when the clock is set or the machine sleeps",
@@ -148,29 +151,36 @@ func (s *Supervisor) makeParts() {
 	s.exitPolicy = &exitPolicy{
 		platform: p, shutdown: s.shutdown, registry: reg, reconciler: s.reconciler,
 		config: s.config, saveSelf: s.self.save,
-		awaits: func(in *instance.Instance) bool { return s.connectors.Awaits(in) },
+		awaits:  func(in *instance.Instance) bool { return s.connectors.Awaits(in) },
+		isExtra: func(in *instance.Instance) bool { return s.rolls.isExtra(in) },
 	}
 	s.self.recorder, s.self.shutdown, s.self.config, s.self.exitPolicy =
 		s.recorder, s.shutdown, s.config, s.exitPolicy
-	s.conflicts = newConflicts(reg, s.reconciler)
+	s.conflicts = newConflicts(reg, s.reconciler, func(in *instance.Instance) bool { return s.rolls.isExtra(in) })
 	s.replicas = &replicas{
 		platform: p, registry: reg, recorder: s.recorder, config: s.config,
 		conflicts: s.conflicts, subscriptions: s.subscriptions, waiters: s.waiters,
 		reconciler: s.reconciler, shutdown: s.shutdown, exitPolicy: s.exitPolicy,
 		scales: map[string]snapshot.Scale{},
 	}
+	s.rolls = &rolls{
+		platform: p, registry: reg, recorder: s.recorder, config: s.config, replicas: s.replicas,
+		conflicts: s.conflicts, reconciler: s.reconciler, shutdown: s.shutdown, subscriptions: s.subscriptions,
+		all: map[string]*roll{},
+	}
+	s.replicas.rolls, s.self.rolls = s.rolls, s.rolls
 	s.selector = &selector{reg, s.config, s.replicas}
 	s.applier = &applier{
 		platform: p, registry: reg, recorder: s.recorder, config: s.config, replicas: s.replicas,
 		conflicts: s.conflicts, exitPolicy: s.exitPolicy, subscriptions: s.subscriptions,
-		sockets: held, connectors: s.connectors,
+		sockets: held, connectors: s.connectors, rolls: s.rolls,
 	}
 	s.reloads = &reloads{
 		platform: p, recorder: s.recorder, config: s.config, applier: s.applier,
 		shutdown: s.shutdown, readyNotifier: s.readyNotifier,
 	}
 	s.recovery = &recovery{
-		platform: p, registry: reg, recorder: s.recorder, fds: s.fds, reaper: s.reaper,
+		platform: p, registry: reg, recorder: s.recorder, fds: fds, reaper: s.reaper,
 		config: s.config, conflicts: s.conflicts, shutdown: s.shutdown, exitPolicy: s.exitPolicy,
 		replicas: s.replicas, applier: s.applier, self: s.self, sockets: held, onRest: owner.onRest,
 		leftovers: map[string][]host.Leftover{},

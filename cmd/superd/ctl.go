@@ -31,8 +31,7 @@ func newCtlCommand(args []string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ctl",
 		Short: "Control a running superd",
-		Long: `Ctl talks to the superd that runs with the same configuration or runtime directory. The commands
-also work without ctl, as in ` + "`superd status`" + `.
+		Long: `Ctl talks to the superd of the same configuration or runtime directory. "ctl" may be left out.
 
 NAME is a program, an instance such as web@2, a group, or a shell glob such as 'web*'. Exit status:
 0 done, 1 failed, 2 wrong usage, 3 a named program is not up, 4 no superd answers.`,
@@ -66,6 +65,8 @@ func ctlCommands(flags *ctlFlags) []subcommand {
 		{"start", of(newStartCommand)},
 		{"stop", of(newStopCommand)},
 		{"restart", of(newRestartCommand)},
+		{"continue", of(newContinueCommand)},
+		{"undo", of(newUndoCommand)},
 		{"signal", of(newSignalCommand)},
 		{"logs", of(newLogsCommand)},
 		{"why", of(newWhyCommand)},

@@ -206,6 +206,15 @@ func eventText(e *control.Event) string {
 		if e.Reason != "" {
 			add("%s", e.Reason)
 		}
+	case control.KindRoll:
+		name := e.Reason
+		if e.Program != "" {
+			name = e.Program + ": " + e.Reason
+		}
+		add("%s", name)
+		if e.By != "" {
+			add("by %s", e.By)
+		}
 	case control.KindSuperd:
 		add("superd %s, pid %d", e.State, e.Pid)
 		if e.Reason != "" {

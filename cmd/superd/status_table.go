@@ -90,6 +90,9 @@ func reason(s *control.Status, now time.Time) string {
 	if o := s.LogOutage; o != nil {
 		all = append(all, fmt.Sprintf("no log for %s: %s", age(now.Sub(o.Since)), o.Reason))
 	}
+	if s.Rolling != nil && s.Rolling.Extra {
+		all = append(all, "extra instance of a rolling restart")
+	}
 	if len(s.SandboxWarnings) > 0 {
 		all = append(all, "sandbox incomplete: "+strings.Join(s.SandboxWarnings, "; "))
 	}

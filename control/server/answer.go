@@ -11,7 +11,7 @@ import (
 	"superd/config"
 	"superd/control"
 	"superd/internal/escape"
-	"superd/procs"
+	"superd/procs/selection"
 )
 
 // answer writes v as one line of JSON.
@@ -53,7 +53,7 @@ func explain(err error) *control.Error {
 	if e, ok := errors.AsType[*control.Error](err); ok {
 		return e
 	}
-	if unknown, ok := errors.AsType[*procs.UnknownNameError](err); ok {
+	if unknown, ok := errors.AsType[*selection.UnknownNameError](err); ok {
 		e := &control.Error{Status: http.StatusNotFound, Message: fmt.Sprintf("no program, instance or group is named %q", unknown.Name),
 			Remedy: "see `superd ctl status` for the names"}
 		if nearest := unknown.Nearest(); nearest != "" {

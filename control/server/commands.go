@@ -14,7 +14,7 @@ import (
 )
 
 // command returns the handler that starts, stops or restarts. Without "wait=0" it answers when that
-// is done. With "rolling=1" it restarts one instance after the other.
+// is done. With "rolling=1" a restart is a rolling one, with "canary" extra replicas at first.
 func (s *Server) command(op procs.Op) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		names, err := requireNames(r)
@@ -33,12 +33,21 @@ func (s *Server) command(op procs.Op) func(http.ResponseWriter, *http.Request) e
 		if err != nil {
 			return err
 		}
+		canary, err := canaries(r, rolling)
+		if err != nil {
+			return err
+		}
 		ctx, cancel, err := withTimeout(r)
 		if err != nil {
 			return err
 		}
 		defer cancel()
-		done, err := s.perform(ctx, op, names, wait, rolling)
+		done, err := await(ctx, s, func(done func([]procs.CommandResult)) (func(), error) {
+			if rolling {
+				return s.options.Supervisor.RestartRolling(names, canary, done)
+			}
+			return s.options.Supervisor.Command(op, names, wait, done)
+		})
 		if err != nil {
 			return err
 		}
@@ -46,24 +55,59 @@ func (s *Server) command(op procs.Op) func(http.ResponseWriter, *http.Request) e
 	}
 }
 
+// canaries returns how many extra replicas a rolling restart waits with for a decision; 0: it does
+// not wait.
+func canaries(r *http.Request, rolling bool) (int, error) {
+	text := r.Form.Get("canary")
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	switch {
+	case err != nil || n < 1:
+		return 0, badParameter("canary", "write it as canary=1", "not a positive number: %q", text)
+	case !rolling:
+		return 0, badParameter("canary", "add rolling=1", "only for a rolling restart")
+	}
+	return n, nil
+}
+
+// decideRoll returns the handler that continues or ends a rolling restart. It answers when that is
+// done.
+func (s *Server) decideRoll(d procs.RollDecision) func(http.ResponseWriter, *http.Request) error {
+	return s.onPrograms(func(names []string, done func([]procs.CommandResult)) (func(), error) {
+		return s.options.Supervisor.DecideRoll(names, d, done)
+	})
+}
+
 // reloadPrograms answers when the programs have reloaded, or could not.
 func (s *Server) reloadPrograms(w http.ResponseWriter, r *http.Request) error {
-	names, err := requireNames(r)
-	if err != nil {
-		return err
+	return s.onPrograms(s.options.Supervisor.ReloadPrograms)(w, r)
+}
+
+// onPrograms returns the handler of a command for the programs that a request names. It answers
+// when the command is done. If the request's time-out is over first, the command continues.
+func (s *Server) onPrograms(
+	command func(names []string, done func([]procs.CommandResult)) (cancel func(), err error),
+) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		names, err := requireNames(r)
+		if err != nil {
+			return err
+		}
+		ctx, cancel, err := withTimeout(r)
+		if err != nil {
+			return err
+		}
+		defer cancel()
+		done, err := await(ctx, s, func(done func([]procs.CommandResult)) (func(), error) {
+			return command(names, done)
+		})
+		if err != nil {
+			return err
+		}
+		return s.answer(w, http.StatusOK, commandResults(done))
 	}
-	ctx, cancel, err := withTimeout(r)
-	if err != nil {
-		return err
-	}
-	defer cancel()
-	done, err := await(ctx, s, func(done func([]procs.CommandResult)) (func(), error) {
-		return s.options.Supervisor.ReloadPrograms(names, done)
-	})
-	if err != nil {
-		return err
-	}
-	return s.answer(w, http.StatusOK, commandResults(done))
 }
 
 // withTimeout returns the context of a request, limited by its parameter timeout.
@@ -79,17 +123,6 @@ func withTimeout(r *http.Request) (context.Context, context.CancelFunc, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	return ctx, cancel, nil
-}
-
-// perform passes a command to the supervisor and waits for its end. If ctx is done first, the wait
-// ends but the command continues.
-func (s *Server) perform(ctx context.Context, op procs.Op, names []string, wait, rolling bool) ([]procs.CommandResult, error) {
-	return await(ctx, s, func(done func([]procs.CommandResult)) (func(), error) {
-		if rolling {
-			return s.options.Supervisor.RestartRolling(names, done)
-		}
-		return s.options.Supervisor.Command(op, names, wait, done)
-	})
 }
 
 // await calls begin on the loop and returns the value passed to done. It returns early with the

@@ -11,6 +11,7 @@ import (
 	"superd/control"
 	"superd/logs/segment"
 	"superd/procs"
+	"superd/procs/diagnosis"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/probe"
@@ -38,9 +39,9 @@ func TestGoldenAnswers(t *testing.T) {
 	}
 	all = append(all, procs.Status{
 		Name: "web@2", Program: "web", Groups: []string{"front"}, State: fsm.Running, Healthy: new(false),
-		StatusText: "3 clients", Sandbox: []string{"sandbox.landlock: operation not supported"}, Check: &procs.Check{At: at(1), Took: time.Second, Outcome: probe.Failed, Reason: "refused", Failures: 2},
+		StatusText: "3 clients", Check: &diagnosis.Check{At: at(1), Took: time.Second, Outcome: probe.Failed, Reason: "refused", Failures: 2},
 		LastReload: &procs.ReloadEnd{At: at(1), OK: true, Outcome: "reloaded: SIGHUP sent to process 7"},
-		Main:       procs.MainStatus{Pid: 1 << 30, Uptime: time.Minute}, Since: at(0), Restarts: 3,
+		Main:       procs.MainStatus{Pid: 1 << 30, Uptime: time.Minute, Sandbox: []string{"sandbox.landlock: operation not supported"}}, Since: at(0), Restarts: 3,
 		Exit:      &procs.ExitStatus{Signal: "SIGKILL", At: at(0), Known: true},
 		NextStart: new(1500 * time.Millisecond), LogFile: "/var/log/superd/web@2.log",
 		Reason: "started by the operator", ReasonKind: fsm.ReasonStarted, WantedUp: true,
@@ -120,6 +121,7 @@ func TestClientNames(t *testing.T) {
 		control.KindSkip:     string(eventlog.Skip),
 		control.KindCommand:  string(eventlog.Command),
 		control.KindReload:   string(eventlog.Reload),
+		control.KindRoll:     string(eventlog.Roll),
 		control.KindShutdown: string(eventlog.Shutdown),
 		control.KindSuperd:   string(eventlog.Superd),
 		control.KindGap:      string(eventlog.Gap),

@@ -23,9 +23,11 @@ import (
 	"superd/logs"
 	"superd/loop"
 	"superd/procs"
+	"superd/procs/diagnosis"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/selection"
 )
 
 // patience bounds every wait for something that is sure to happen.
@@ -60,7 +62,7 @@ func (f *fakeSupervisor) Status(names []string) ([]procs.Status, error) {
 			}
 		}
 		if len(some) == before {
-			return nil, &procs.UnknownNameError{Name: name, Known: []string{"web"}}
+			return nil, &selection.UnknownNameError{Name: name, Known: []string{"web"}}
 		}
 	}
 	return some, nil
@@ -74,10 +76,10 @@ func (f *fakeSupervisor) Brief(names []string) (brief []procs.Brief, err error) 
 	return brief, err
 }
 
-func (f *fakeSupervisor) Resolve(names []string) (instances []string, unknown []*procs.UnknownNameError) {
+func (f *fakeSupervisor) Resolve(names []string) (instances []string, unknown []*selection.UnknownNameError) {
 	for _, name := range names {
 		some, err := f.Status([]string{name})
-		if e, ok := errors.AsType[*procs.UnknownNameError](err); ok {
+		if e, ok := errors.AsType[*selection.UnknownNameError](err); ok {
 			unknown = append(unknown, e)
 		}
 		for _, st := range some {
@@ -87,8 +89,14 @@ func (f *fakeSupervisor) Resolve(names []string) (instances []string, unknown []
 	return instances, unknown
 }
 
-func (f *fakeSupervisor) RestartRolling(names []string, done func([]procs.CommandResult)) (func(), error) {
-	f.calls <- fmt.Sprintf("rolling restart %v", names)
+func (f *fakeSupervisor) RestartRolling(names []string, canary int, done func([]procs.CommandResult)) (func(), error) {
+	f.calls <- fmt.Sprintf("rolling restart %v, canary %d", names, canary)
+	done(nil)
+	return func() {}, nil
+}
+
+func (f *fakeSupervisor) DecideRoll(names []string, d procs.RollDecision, done func([]procs.CommandResult)) (func(), error) {
+	f.calls <- fmt.Sprintf("decision %d about %v", d, names)
 	done(nil)
 	return func() {}, nil
 }
@@ -176,7 +184,7 @@ func (f *fakeSupervisor) Collector(name string) (*logs.Collector, error) {
 	if c := f.captures[name]; c != nil {
 		return c, nil
 	}
-	return nil, &procs.UnknownNameError{Name: name}
+	return nil, &selection.UnknownNameError{Name: name}
 }
 
 func (f *fakeSupervisor) Outputs(names []string, noneToo bool) (all []procs.Output, err error) {
@@ -187,7 +195,7 @@ func (f *fakeSupervisor) Outputs(names []string, noneToo bool) (all []procs.Outp
 		if c := f.captures[name]; c != nil {
 			all = append(all, procs.Output{Instance: name, Collector: c})
 		} else if !noneToo {
-			return nil, &procs.UnknownNameError{Name: name}
+			return nil, &selection.UnknownNameError{Name: name}
 		}
 	}
 	return all, nil
@@ -196,17 +204,17 @@ func (f *fakeSupervisor) Outputs(names []string, noneToo bool) (all []procs.Outp
 func (f *fakeSupervisor) WatchInstances(added func()) func() { return f.Watch(added) }
 func (f *fakeSupervisor) Write()                             {}
 
-func (f *fakeSupervisor) Why(names []string) ([]procs.Diagnosis, error) {
+func (f *fakeSupervisor) Why(names []string) ([]diagnosis.Diagnosis, error) {
 	some, err := f.Status(names)
 	if err != nil {
 		return nil, err
 	}
-	var facts []procs.Diagnosis
+	var facts []diagnosis.Diagnosis
 	for _, st := range some {
-		facts = append(facts, procs.Diagnosis{Name: st.Name, State: st.State, Now: startOfTest, Since: startOfTest, Kind: fsm.ReasonStarted,
+		facts = append(facts, diagnosis.Diagnosis{Name: st.Name, State: st.State, Now: startOfTest, Since: startOfTest, Kind: fsm.ReasonStarted,
 			Reason:  fsm.Reason{Kind: fsm.ReasonStarted, Detail: "the operator"},
-			Desired: procs.DesiredDiagnosis{Up: true, By: fsm.Actor{Kind: fsm.ActorOperator}},
-			Main:    procs.MainStatus{Pid: 7}})
+			Desired: diagnosis.Desired{Up: true, By: fsm.Actor{Kind: fsm.ActorOperator}},
+			Pid:     7})
 	}
 	return facts, nil
 }
@@ -214,7 +222,7 @@ func (f *fakeSupervisor) Why(names []string) ([]procs.Diagnosis, error) {
 func (f *fakeSupervisor) Tree(names []string, done func([]procs.ProcessTree)) error {
 	f.note("tree %v", names)
 	if len(names) > 0 && names[0] == "nobody" {
-		return &procs.UnknownNameError{Name: "nobody"}
+		return &selection.UnknownNameError{Name: "nobody"}
 	}
 	done([]procs.ProcessTree{{Name: "web", State: fsm.Running, Main: os.Getpid(), Members: []procs.TreeMember{
 		{Pid: os.Getpid(), Start: ownStart()}, {Pid: os.Getpid(), Start: ownStart() + 1}}}})

@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"superd/control"
-	"superd/procs"
+	"superd/procs/diagnosis"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
+	"superd/procs/selection"
 )
 
 // flushTimeout is how long an answer waits until the newest events are written, in case the disk
@@ -26,7 +27,7 @@ type eventRequest struct {
 	since  time.Time // zero: any time
 	lines  int       // number of last events to return; negative: all
 	follow bool
-	about  *selection
+	about  *eventSelection
 }
 
 // events sends the events that a request selects, one a line, and with follow the events after
@@ -141,7 +142,7 @@ func (q *eventRequest) selects(e *eventlog.Event) bool {
 }
 
 // checkNames returns an error if a name matches neither an existing instance nor any event.
-func (s *Server) checkNames(sel *selection) error {
+func (s *Server) checkNames(sel *eventSelection) error {
 	if len(sel.unknown) == 0 {
 		return nil
 	}
@@ -157,7 +158,7 @@ func (s *Server) checkNames(sel *selection) error {
 }
 
 // include adds an instance created after the selection to it, if a requested name matches.
-func (s *Server) include(ctx context.Context, sel *selection, e *eventlog.Event) error {
+func (s *Server) include(ctx context.Context, sel *eventSelection, e *eventlog.Event) error {
 	switch {
 	case sel.all:
 		return nil
@@ -262,31 +263,32 @@ func (h *runBuilder) add(e *eventlog.Event) {
 	}
 }
 
-// A selection is what names match among events, which may be about instances that no longer exist.
-type selection struct {
+// An eventSelection is what names match among events, which may be about instances that no longer
+// exist.
+type eventSelection struct {
 	all       bool
 	names     []string
-	checked   map[string]bool           // instances already looked up
-	instances map[string]bool           // existing instances that match
-	unknown   []*procs.UnknownNameError // names that match no existing instance, though events may
-	matched   map[string]bool           // those names; true if an event matched
-	globs     []string                  // the globs among names
+	checked   map[string]bool               // instances already looked up
+	instances map[string]bool               // existing instances that match
+	unknown   []*selection.UnknownNameError // names that match no instance, though events may
+	matched   map[string]bool               // those names; true if an event matched
+	globs     []string                      // the globs among names
 }
 
 // selection looks up names; without names it selects everything.
-func (s *Server) selection(ctx context.Context, names []string) (*selection, error) {
+func (s *Server) selection(ctx context.Context, names []string) (*eventSelection, error) {
 	if len(names) == 0 {
-		return &selection{all: true}, nil
+		return &eventSelection{all: true}, nil
 	}
-	return onLoop(ctx, s, func() *selection {
-		sel := &selection{names: names, checked: map[string]bool{}, instances: map[string]bool{}, matched: map[string]bool{}}
+	return onLoop(ctx, s, func() *eventSelection {
+		sel := &eventSelection{names: names, checked: map[string]bool{}, instances: map[string]bool{}, matched: map[string]bool{}}
 		instances, unknown := s.options.Supervisor.Resolve(names)
 		for _, name := range instances {
 			sel.instances[name] = true
 		}
 		for _, u := range unknown {
 			sel.matched[u.Name] = false
-			if procs.IsPattern(u.Name) {
+			if selection.IsPattern(u.Name) {
 				sel.globs = append(sel.globs, u.Name)
 			}
 		}
@@ -296,7 +298,7 @@ func (s *Server) selection(ctx context.Context, names []string) (*selection, err
 }
 
 // has reports whether e is about a selected instance or program.
-func (sel *selection) has(e *eventlog.Event) bool {
+func (sel *eventSelection) has(e *eventlog.Event) bool {
 	if sel.all || sel.instances[e.Instance] {
 		return true
 	}
@@ -315,7 +317,7 @@ func (sel *selection) has(e *eventlog.Event) bool {
 }
 
 // unmatched returns an error if a name matched neither an existing instance nor an event.
-func (sel *selection) unmatched() error {
+func (sel *eventSelection) unmatched() error {
 	for _, u := range sel.unknown {
 		if !sel.matched[u.Name] {
 			return u
@@ -330,7 +332,7 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	type result struct {
-		all []procs.Diagnosis
+		all []diagnosis.Diagnosis
 		err error
 	}
 	got, err := onLoop(r.Context(), s, func() result {

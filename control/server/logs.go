@@ -7,7 +7,7 @@ import (
 
 	"superd/control"
 	"superd/logs"
-	"superd/procs"
+	"superd/procs/selection"
 )
 
 // logs sends the last lines of an instance's output unchanged, and with follow the output after
@@ -36,7 +36,7 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, unknown := errors.AsType[*procs.UnknownNameError](got.err); got.err != nil && !unknown {
+	if _, unknown := errors.AsType[*selection.UnknownNameError](got.err); got.err != nil && !unknown {
 		// Several instances match the name.
 		return &control.Error{Status: http.StatusConflict, Message: got.err.Error()}
 	} else if unknown {

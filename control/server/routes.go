@@ -12,6 +12,7 @@ import (
 
 	"superd/control"
 	"superd/procs"
+	"superd/procs/selection"
 )
 
 // A route is one method and path that the server handles.
@@ -39,6 +40,10 @@ func (s *Server) routes() []route {
 		{"POST", "/v1/programs/{name}/signal", []string{"signal"}, s.signal},
 		{"POST", "/v1/programs/reload", []string{"name", "timeout"}, s.reloadPrograms},
 		{"POST", "/v1/programs/{name}/reload", []string{"timeout"}, s.reloadPrograms},
+		{"POST", "/v1/programs/continue", []string{"name", "timeout"}, s.decideRoll(procs.ContinueRoll)},
+		{"POST", "/v1/programs/{name}/continue", []string{"timeout"}, s.decideRoll(procs.ContinueRoll)},
+		{"POST", "/v1/programs/undo", []string{"name", "timeout"}, s.decideRoll(procs.UndoRoll)},
+		{"POST", "/v1/programs/{name}/undo", []string{"timeout"}, s.decideRoll(procs.UndoRoll)},
 		{"POST", "/v1/scale", []string{"scale", "wait", "timeout"}, s.scale},
 		{"POST", "/v1/reload", []string{"dry_run"}, s.reload},
 		{"POST", "/v1/shutdown", nil, s.shutdown},
@@ -48,7 +53,7 @@ func (s *Server) routes() []route {
 	for _, op := range []procs.Op{procs.OpStart, procs.OpStop, procs.OpRestart} {
 		parameters := []string{"wait", "timeout"}
 		if op == procs.OpRestart {
-			parameters = append(parameters, "rolling")
+			parameters = append(parameters, "rolling", "canary")
 		}
 		routes = append(routes,
 			route{"POST", "/v1/programs/" + op.String(), append([]string{"name"}, parameters...), s.command(op)},
@@ -128,7 +133,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, to *route) error 
 func checkGlobs(form url.Values) error {
 	globs := map[string]bool{}
 	for _, name := range slices.Concat(form["name"], form["scale"]) {
-		if procs.IsPattern(name) {
+		if selection.IsPattern(name) {
 			globs[name] = true
 		}
 	}

@@ -22,8 +22,10 @@ import (
 	"superd/control"
 	"superd/logs"
 	"superd/procs"
+	"superd/procs/diagnosis"
 	"superd/procs/eventlog"
 	"superd/procs/host"
+	"superd/procs/selection"
 )
 
 // Limits on the resources of clients.
@@ -57,9 +59,10 @@ const Threads = maxStatReads + maxArgumentReads
 type Supervisor interface {
 	Status(names []string) ([]procs.Status, error)
 	Brief(names []string) ([]procs.Brief, error)
-	Resolve(names []string) (instances []string, unknown []*procs.UnknownNameError)
+	Resolve(names []string) (instances []string, unknown []*selection.UnknownNameError)
 	Command(op procs.Op, names []string, wait bool, done func([]procs.CommandResult)) (cancel func(), err error)
-	RestartRolling(names []string, done func([]procs.CommandResult)) (cancel func(), err error)
+	RestartRolling(names []string, canary int, done func([]procs.CommandResult)) (cancel func(), err error)
+	DecideRoll(names []string, d procs.RollDecision, done func([]procs.CommandResult)) (cancel func(), err error)
 	ReloadPrograms(names []string, done func([]procs.CommandResult)) (cancel func(), err error)
 	Signal(names []string, sig syscall.Signal) ([]procs.CommandResult, error)
 	Reload(dryRun bool, done func(procs.ReloadResult, error))
@@ -70,7 +73,7 @@ type Supervisor interface {
 	Collector(name string) (*logs.Collector, error)
 	Outputs(names []string, noneToo bool) ([]procs.Output, error)
 	WatchInstances(f func()) (cancel func())
-	Why(names []string) ([]procs.Diagnosis, error)
+	Why(names []string) ([]diagnosis.Diagnosis, error)
 	Tree(names []string, done func([]procs.ProcessTree)) error
 	Sockets(done func([]procs.SocketStatus))
 	Info() procs.Info

@@ -112,6 +112,11 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/programs/web/signal?signal=BOO", "", 400, "BOO"},
 		{"POST", "/v1/programs/wob/signal?signal=HUP", "", 404, "wob"},
 		{"POST", "/v1/programs/reload", "", 400, "no program is named"},
+		{"POST", "/v1/programs/continue", "", 400, "no program is named"},
+		{"POST", "/v1/programs/web/restart?canary=1", "", 400, "only for a rolling restart"},
+		{"POST", "/v1/programs/web/restart?rolling=1&canary=0", "", 400, "not a positive number"},
+		{"POST", "/v1/programs/web/restart?rolling=1&wait=0", "", 400, "cannot be combined"},
+		{"POST", "/v1/programs/web/start?rolling=1", "", 400, "unknown parameter"},
 		{"POST", "/v1/programs/wob/reload", "", 404, "wob"},
 		{"GET", "/v1/programs/wob/logs", "", 404, "wob"},
 		{"GET", "/v1/programs/web/logs?lines=-3", "", 400, "not a number of lines"},
@@ -158,7 +163,21 @@ func TestCommands(t *testing.T) {
 		t.Errorf("signal: %v, %v", outcomes, err)
 	}
 	h.called("signal 10 [web]")
+	for _, err := range []error{
+		second(h.client.RestartRolling(t.Context(), []string{"web"}, 2, time.Minute)),
+		second(h.client.ContinueRoll(t.Context(), []string{"web"}, 0)),
+		second(h.client.UndoRoll(t.Context(), []string{"web"}, 0)),
+	} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	h.called("rolling restart [web], canary 2")
+	h.called("decision 0 about [web]")
+	h.called("decision 1 about [web]")
 }
+
+func second[T any](_ T, err error) error { return err }
 
 // TestCommandTimesOut: a command answered as still under way is carried out, even if its time was
 // over before the loop came to it.

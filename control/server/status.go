@@ -283,7 +283,7 @@ func status(st *procs.Status, lastLine string, usage host.TreeUsage) control.Sta
 		Pid: present(st.Main.Pid), Restarts: st.Restarts,
 		LogFile: present(st.LogFile), LastLine: present(lastLine), Reason: present(st.Reason),
 		ReasonKind: present(st.ReasonKind.String()),
-		StatusText: present(st.StatusText), SandboxWarnings: st.Sandbox,
+		StatusText: present(st.StatusText), SandboxWarnings: st.Main.Sandbox,
 	}
 	if c := st.Check; c != nil {
 		out.HealthCheck = &control.HealthCheck{At: c.At, Took: c.Took.Seconds(), Reason: present(c.Reason), Failures: c.Failures}
@@ -294,6 +294,11 @@ func status(st *procs.Status, lastLine string, usage host.TreeUsage) control.Sta
 	if st.Collector != nil {
 		out.Stderr = st.Collector.StderrPath()
 		out.LogSink = string(st.Collector.Sink())
+	}
+	if o := st.Roll; o != nil {
+		out.Rolling = &control.Rolling{
+			Stage: string(o.Stage), Restarted: o.Restarted, Instances: o.Replicas, Extra: o.Extra, Failure: present(o.Failure),
+		}
 	}
 	if out.Groups == nil {
 		out.Groups = []string{}

@@ -31,6 +31,7 @@ const (
 	Command  Kind = "command"  // a command was given: reason, by
 	Reload   Kind = "reload"   // the configuration was read again, or refused
 	Socket   Kind = "socket"   // a socket of the configuration: socket, address, state, reason
+	Roll     Kind = "roll"     // a rolling restart began, waits or is over: state, reason
 	Shutdown Kind = "shutdown" // superd begins to stop all programs
 	Superd   Kind = "superd"   // superd itself has started or ended
 	Gap      Kind = "gap"      // missing events; created by the reader
@@ -40,7 +41,7 @@ const (
 const (
 	Healthy   = "healthy" // of health
 	Unhealthy = "unhealthy"
-	Begun     = "begun" // of outage
+	Begun     = "begun" // of outage and roll
 	Over      = "over"
 	Started   = "started" // of superd
 	Ended     = "ended"

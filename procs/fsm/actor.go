@@ -18,6 +18,7 @@ const (
 	ActorRemoval                        // the instance is no longer configured
 	ActorOperator                       // a command
 	ActorScale                          // a command that changes the number of replicas
+	ActorRoll                           // a rolling restart
 	ActorShutdown                       // the shutdown of superd
 	ActorConnection                     // a connection to one of its sockets
 	ActorIdle                           // idle_timeout: no connection
@@ -47,6 +48,7 @@ var actorTexts = [actorCount]string{
 	ActorRemoval:       "the configuration (removed)",
 	ActorOperator:      "the operator",
 	ActorScale:         "the operator (scaled)",
+	ActorRoll:          "the rolling restart",
 	ActorShutdown:      "the shutdown",
 	ActorConnection:    "a connection",
 	ActorIdle:          "idle_timeout",

@@ -150,8 +150,9 @@ func (m *Machine) Exited(end RunEnd, c Conditions, rng *rand.Rand) Transition {
 		m.outcome = m.restartDecision(end)
 	case StopPending:
 	case Killing:
+		key, limit := m.stopLimit()
 		m.exitReason = Reason{ReasonStopTimeout,
-			fmt.Sprintf("killed after stop_timeout %s (%s)", m.program.StopTimeout, m.exitReason)}
+			fmt.Sprintf("killed after %s %s (%s)", key, limit, m.exitReason)}
 	default:
 		by := "the stop signal"
 		if end.Command {

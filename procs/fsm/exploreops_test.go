@@ -187,19 +187,20 @@ func requests(add func(op)) {
 // changes adds the changes of the definition to each other one.
 func changes(add func(op)) {
 	for to := range explorationPrograms() {
-		for i := range 4 {
+		for i := range 6 {
 			restarts, exit := i&1 != 0, Exit{Known: true}
+			rolls := i >= 4 // with restarts or, to no effect, without
 			if i&2 != 0 {
 				exit.Code = 1
 			}
-			add(op{name: fmt.Sprintf("Reevaluate with program %d, restarts %v, after %s", to, restarts, exit), reads: readsEach,
+			add(op{name: fmt.Sprintf("Reevaluate with program %d, restarts %v, rolls %v, after %s", to, restarts, rolls, exit), reads: readsEach,
 				possible: func(n *node) bool {
-					return !n.world.quarantined && (i&2 == 0 || ended(n.m.state) && !n.m.notStarted && !n.m.failed)
+					return !n.world.quarantined && (!rolls || n.m.state == Running && n.m.desired.Up) && (i&2 == 0 || ended(n.m.state) && !n.m.notStarted && !n.m.failed)
 				},
 				do: func(x *exploration, m *Machine, c Conditions) (Transition, bool) {
 					before := m.program
-					m.Redefine(x.programs[to], restarts)
-					return m.Reevaluate(Change{before, restarts, exit}, c, x.rng)
+					m.Redefine(x.programs[to], restarts && !rolls)
+					return m.Reevaluate(Change{before, restarts, rolls, exit}, c, x.rng)
 				}})
 		}
 		add(op{name: fmt.Sprintf("Redefine in quarantine with program %d", to),

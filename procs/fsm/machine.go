@@ -142,6 +142,19 @@ func (m *Machine) MustEnd(c Conditions) bool {
 	return !m.desired.Up || m.restartPending || m.outdated || c.Lost
 }
 
+// Drains reports whether the run is stopped by a rolling restart: it has the drain time-out.
+func (m *Machine) Drains() bool {
+	return m.desired.By.Kind == ActorRoll && (m.restartPending || !m.desired.Up)
+}
+
+// stopLimit returns the key of the time-out of a stop, and its value.
+func (m *Machine) stopLimit() (key string, limit time.Duration) {
+	if m.Drains() && m.program.DrainTimeout != 0 {
+		return "drain_timeout", m.program.DrainTimeout
+	}
+	return "stop_timeout", m.program.StopTimeout
+}
+
 // step applies e by the table. It panics on an event that the table does not have in this state:
 // that is a bug.
 func (m *Machine) step(e Event) Transition {

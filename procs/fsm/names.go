@@ -71,6 +71,7 @@ var actorNames = [actorCount]string{
 	ActorRemoval:       "removal",
 	ActorOperator:      "operator",
 	ActorScale:         "scale",
+	ActorRoll:          "roll",
 	ActorShutdown:      "shutdown",
 	ActorConnection:    "connection",
 	ActorIdle:          "idle",
@@ -146,6 +147,10 @@ var reasonNames = [reasonCount]string{
 	ReasonRequestedSignal:  "signal",
 	ReasonRequestedScale:   "scale",
 	ReasonRequestedReload:  "reload",
+	ReasonRequestedRoll:    "rolling-restart",
+
+	ReasonRequestedContinue: "continue",
+	ReasonRequestedUndo:     "undo",
 
 	ReasonReloaded:           "reloaded",
 	ReasonReloadRefused:      "reload-refused",
@@ -158,6 +163,11 @@ var reasonNames = [reasonCount]string{
 	ReasonAnyFailed:          "any-failed",
 	ReasonAllEnded:           "all-ended",
 	ReasonSuperdEnded:        "superd-ended",
+
+	ReasonRollBegun:  "roll-begun",
+	ReasonRollAwaits: "roll-awaits",
+	ReasonRollFailed: "roll-failed",
+	ReasonRolled:     "rolled",
 
 	ReasonHealthy:       "healthy",
 	ReasonFirstOutput:   "first-output",

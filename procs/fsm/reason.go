@@ -89,6 +89,9 @@ const (
 	ReasonRequestedSignal
 	ReasonRequestedScale
 	ReasonRequestedReload
+	ReasonRequestedRoll // a rolling restart
+	ReasonRequestedContinue
+	ReasonRequestedUndo
 
 	// Events of superd as a whole.
 	ReasonReloaded
@@ -102,6 +105,12 @@ const (
 	ReasonAnyFailed
 	ReasonAllEnded
 	ReasonSuperdEnded // superd ended before the run did
+
+	// Events of a rolling restart.
+	ReasonRollBegun
+	ReasonRollAwaits // the extra replicas are up, and the operator decides
+	ReasonRollFailed
+	ReasonRolled
 
 	// Health checks and output.
 	ReasonHealthy
@@ -171,6 +180,13 @@ var phrases = [reasonCount]string{
 	ReasonRequestedSignal:    "signal ",
 	ReasonRequestedScale:     "scale ",
 	ReasonRequestedReload:    "reload",
+	ReasonRequestedRoll:      "rolling restart",
+	ReasonRequestedContinue:  "continue",
+	ReasonRequestedUndo:      "undo",
+	ReasonRollBegun:          "rolling restart begun: ",
+	ReasonRollAwaits:         "rolling restart waits for the operator: ",
+	ReasonRollFailed:         "rolling restart ended: ",
+	ReasonRolled:             "rolling restart complete",
 	ReasonProgramReloaded:    "reloaded",
 	ReasonReloadRefused:      "the old configuration stays in force: ",
 	ReasonReloadHung:         "the old configuration stays in force: ",

@@ -45,7 +45,8 @@ func (m *Machine) Redefine(program *config.Program, restarts bool) {
 // A Change is a change of the definition that the machine has got by [Machine.Redefine].
 type Change struct {
 	Before   *config.Program // the definition before
-	Restarts bool            // as for Redefine
+	Restarts bool            // a run uses the new one only after a restart
+	Rolls    bool            // a rolling restart does that later
 	Exit     Exit            // of the last run; the zero value without one
 }
 
@@ -60,7 +61,7 @@ func (m *Machine) Reevaluate(ch Change, c Conditions, rng *rand.Rand) (t Transit
 	by := By(ActorReload)
 	starts := m.desired.StartsByChange(before, p)
 	// Only the next run uses the new definition
-	goesOn := ch.Restarts && m.state.HasRun() && before.Scheduled() && p.Scheduled()
+	goesOn := ch.Restarts && m.state.HasRun() && (before.Scheduled() && p.Scheduled() || ch.Rolls)
 	switch {
 	case m.desired.Up && m.state == Waiting && !m.runPending && Unschedules(before, p):
 		return m.WantDown(By(ActorUnscheduled), c), true

@@ -119,7 +119,7 @@ func TestReevaluate(t *testing.T) {
 			before, after := m.program, testProgram()
 			tt.after(after)
 			m.Redefine(after, tt.restarts)
-			got, follows := m.Reevaluate(Change{before, tt.restarts, tt.exit}, free, testRand())
+			got, follows := m.Reevaluate(Change{Before: before, Restarts: tt.restarts, Exit: tt.exit}, free, testRand())
 			if m.state != tt.state || follows != tt.follows || !slices.Equal(got.Effects, tt.effects) {
 				t.Errorf("%v, %v, follows %v; want %v, %v, follows %v",
 					m.state.Name(), got.Effects, follows, tt.state.Name(), tt.effects, tt.follows)

@@ -34,8 +34,9 @@ func (m *Machine) FailRun(e Event, reason Reason) Transition {
 
 // StopTimedOut handles the end of the stop time-out: the signal of that name follows.
 func (m *Machine) StopTimedOut(signal string) Transition {
+	key, _ := m.stopLimit()
 	m.stateReason = Reason{ReasonKillSent,
-		fmt.Sprintf("%s: still alive after stop_timeout, %s sent", m.stateReason, signal)}
+		fmt.Sprintf("%s: still alive after %s, %s sent", m.stateReason, key, signal)}
 	return m.step(StopTimeout)
 }
 

@@ -86,6 +86,11 @@ func (b *bench) start() {
 	b.in.Apply(b.in.Machine.WantUp(fsm.By(fsm.ActorOperator), true, b.in.Conditions()))
 }
 
+// remove lets a rolling restart stop the instance.
+func (b *bench) remove() {
+	b.in.Apply(b.in.Machine.WantDown(fsm.By(fsm.ActorRoll), b.in.Conditions()))
+}
+
 // stop lets the operator stop the instance.
 func (b *bench) stop() {
 	b.in.Apply(b.in.Machine.WantDown(fsm.By(fsm.ActorOperator), b.in.Conditions()))
@@ -97,7 +102,7 @@ func (b *bench) redefine(change func(*config.Program)) {
 	before := b.in.Program
 	b.in.Program = before.Clone()
 	change(b.in.Program)
-	b.in.Redefined(before, false)
+	b.in.Redefined(before, false, false)
 }
 
 func (b *bench) main() *hosttest.Process { return b.kernel.Main(b.in.run.invocationID) }

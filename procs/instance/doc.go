@@ -42,7 +42,7 @@
 //	stop  loggerinput
 //	execchecks  problems
 //	spawnspec  startrecord  attempt             what a start needs
-//	output  schedule  quarantine  graph
+//	output  schedule  quarantine  graph  sockets
 //	mainprocess  run  instance  env             the types, with a pointer to each part
 //	notifystate  exitstatus  loglimit
 //

@@ -15,6 +15,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/instance/directories"
 	"superd/procs/instance/output"
 	"superd/procs/instance/paths"
 	"superd/procs/probe"
@@ -51,8 +52,8 @@ type Env struct {
 
 // shared is what the instances have in common and keep themselves.
 type shared struct {
-	outputs        *output.Env    // nil before the first instance
-	directoryUsers map[string]int // number of runs that use each directory that is removed
+	outputs        *output.Env // nil before the first instance
+	directoryUsers directories.Users
 }
 
 // An Owner has the instances. It is told what happens to them.

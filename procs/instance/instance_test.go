@@ -218,6 +218,7 @@ func TestStop(t *testing.T) {
 	deaf := hosttest.FaultMix{IgnoresStop: 1}
 	abort := func(p *config.Program) { p.KillSignal = syscall.SIGQUIT }
 	spare := func(p *config.Program) { p.NoFinalKill = true }
+	drain := func(p *config.Program) { p.DrainTimeout = time.Minute }
 	endAll := func(b *bench) {
 		for p := range b.kernel.Processes() {
 			p.End(pidfd.Exit{Known: true})
@@ -267,6 +268,36 @@ func TestStop(t *testing.T) {
 			b.v.RunFor(20 * time.Second)
 			b.redefine(func(p *config.Program) { p.NoFinalKill = false })
 		}, states: "spawning running stopping killing stopped"},
+		{name: "a drain, while it lasts", mix: deaf, program: drain, act: (*bench).remove,
+			during: 59 * time.Second, states: "spawning running stopping",
+			reason: "stop requested by the rolling restart: drains for the rolling restart"},
+		{name: "a drain that lasts too long", mix: deaf, program: drain, act: (*bench).remove,
+			during: 62 * time.Second, states: "spawning running stopping killing stopped",
+			reason: "stopped by the rolling restart: killed after drain_timeout 1m0s (killed by " +
+				"SIGKILL after 1m1s)"},
+		{name: "a drain that the operator ends", mix: deaf, program: drain, act: func(b *bench) {
+			b.remove()
+			b.v.RunFor(20 * time.Second)
+			b.stop()
+		}, during: 11 * time.Second, states: "spawning running stopping killing stopped",
+			reason: "stopped by the operator: killed after stop_timeout 10s (killed by SIGKILL " +
+				"after 31s)"},
+		{name: "a drain that ends soon anyway", mix: deaf, program: drain, act: func(b *bench) {
+			b.remove()
+			b.v.RunFor(55 * time.Second)
+			b.stop()
+		}, during: 6 * time.Second, states: "spawning running stopping killing stopped"},
+		{name: "a drain under another superd", mix: deaf, program: drain, act: func(b *bench) {
+			b.remove()
+			b.v.RunFor(20 * time.Second)
+			b.succeed()
+			b.v.RunFor(30 * time.Second)
+			b.want("spawning running stopping killed", "")
+			b.stop()
+		}, during: 11 * time.Second,
+			states: "spawning running stopping killed stopping killing stopped"},
+		{name: "a drain without a time-out of its own", mix: deaf, act: (*bench).remove,
+			during: 11 * time.Second, states: "spawning running stopping killing stopped"},
 		{name: "leftover processes are ended after an exit", act: forkAndExit, during: time.Second,
 			states: "spawning running teardown exited",
 			reason: left},

@@ -30,6 +30,7 @@ type mainProcess struct {
 	startedAt   time.Duration // just before its fork
 	oomKills    int32         // OOM kills in the tree when the run began
 	exitedEarly bool          // it exited with success within earlyExitTime
+	drains      bool          // a rolling restart stops it, within the drain time-out
 	drain       notifyDrain   // whether all messages of it are read
 	launch      launchState   // of a forking program
 }

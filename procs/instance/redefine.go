@@ -19,9 +19,9 @@ func (in *Instance) RestartsFor(c *config.Change) bool {
 }
 
 // Redefined applies the definition that the instance has got in place of before. restarts reports
-// whether it has to be restarted.
-func (in *Instance) Redefined(before *config.Program, restarts bool) {
-	in.Machine.Redefine(in.Program, restarts)
+// whether it has to be restarted, and rolls whether a rolling restart does that later.
+func (in *Instance) Redefined(before *config.Program, restarts, rolls bool) {
+	in.Machine.Redefine(in.Program, restarts && !rolls)
 	defer in.Save()
 	defer in.UpdateSchedule()
 	if in.run != nil && !restarts {
@@ -31,7 +31,7 @@ func (in *Instance) Redefined(before *config.Program, restarts bool) {
 	if in.Quarantined() {
 		return
 	}
-	change := fsm.Change{Before: before, Restarts: restarts, Exit: in.LastExit.exit()}
+	change := fsm.Change{Before: before, Restarts: restarts, Rolls: rolls, Exit: in.LastExit.exit()}
 	if t, ok := in.Machine.Reevaluate(change, in.Conditions(), in.Env.RNG); ok {
 		in.Apply(t)
 	}
@@ -42,7 +42,8 @@ func (in *Instance) Redefined(before *config.Program, restarts bool) {
 func (r *run) change(program *config.Program) {
 	in := r.in
 	now := in.Env.Loop.Now()
-	start, stop := program.StartTimeout-r.program.StartTimeout, program.StopTimeout-r.program.StopTimeout
+	start := program.StartTimeout - r.program.StartTimeout
+	stop := stopTimeout(program, r.main.drains) - stopTimeout(r.program, r.main.drains)
 	if h := r.hook; h != nil { // hooks are identified by their index, so the lists must not change
 		h.timeout += start
 		if h.timer.Active() {

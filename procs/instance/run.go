@@ -102,6 +102,7 @@ func restoreRun(in *Instance, number uint64, v *snapshot.Run) *run {
 	r.main.startedAt, r.main.group, r.main.oomKills = v.StartedAt, int32(v.Group), int32(v.OOMKills)
 	r.stop.deadline, r.stop.limit = v.StopDeadline, v.StopLimit
 	r.stop.teardownDeadline, r.postStopped = v.TeardownDeadline, v.PostStopped
+	r.main.drains = v.StopDeadline != 0 && in.Machine.Drains()
 	r.sparedRecorded = v.SparedRecorded
 	if v.Beside != nil {
 		r.ownBeside().Restore(v.Beside)
@@ -110,7 +111,7 @@ func restoreRun(in *Instance, number uint64, v *snapshot.Run) *run {
 		r.program = v.Definition
 	}
 	r.main.launch = restoreLaunch(v.Launch)
-	claimDirectories(r)
+	r.in.Env.shared.directoryUsers.Claim(&r.scope, removedDirectories(r))
 	if len(v.SandboxWarnings) > 0 {
 		in.ownProblems().sandbox = v.SandboxWarnings
 	}
@@ -122,6 +123,22 @@ func restoreRun(in *Instance, number uint64, v *snapshot.Run) *run {
 	}
 	in.run = r
 	return r
+}
+
+// RunID returns the id of the present run of an instance; empty without one.
+func RunID(in *Instance) string {
+	if in.run == nil {
+		return ""
+	}
+	return in.run.invocationID
+}
+
+// ReadySince returns when the present run of an instance became ready; 0: it has not.
+func ReadySince(in *Instance) time.Duration {
+	if in.run == nil {
+		return 0
+	}
+	return in.run.readyAt
 }
 
 // EnvSum returns the sum of the env file with which the run was started; 0: none.

@@ -18,7 +18,7 @@ func beginRun(in *Instance) {
 	r := newRun(in, in.Program, in.Env.NewInvocationID())
 	r.config = in.Env.Config.Number()
 	in.run = r
-	claimDirectories(r)
+	r.in.Env.shared.directoryUsers.Claim(&r.scope, removedDirectories(r))
 	in.Output.SetOptions() // the previous run may have begun with other options
 	in.Output.Collector.BeginRun(r.invocationID, awaitsLine(r.program))
 	switch {
@@ -73,7 +73,7 @@ func (a *spawnAttempt) startMain() {
 		a.failed(fsm.ReasonStartFailed.With(text), host.FaultFinal)
 		return
 	}
-	held, ok := holdSockets(r)
+	held, ok := in.Env.Sockets.Hold(r.program.Sockets)
 	if !ok {
 		a.failed(fsm.ReasonStartFailed.With("a reload has closed a socket that it gets"), host.FaultResource)
 		return

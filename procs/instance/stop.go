@@ -42,7 +42,7 @@ func (r *run) isLast() bool {
 func (s *stopping) begin() {
 	r := s.run
 	p := r.program
-	if len(p.StopCommand) == 0 || r.readyAt == 0 || p.StopTimeout == 0 || r.in.Env.Owner.Phase().Hurry {
+	if len(p.StopCommand) == 0 || r.readyAt == 0 || s.timeout() == 0 || r.in.Env.Owner.Phase().Hurry {
 		s.signal()
 		return
 	}
@@ -70,7 +70,7 @@ func (s *stopping) commandOver() {
 	s.limit = 0
 	s.signal()
 	s.timer.Stop()
-	s.arm(s.run.program.StopTimeout)
+	s.arm(s.timeout())
 	s.run.in.Save()
 	s.run.in.Env.Owner.Changed()
 }
@@ -85,6 +85,8 @@ func (s *stopping) stage() string {
 		return "stop_command has ended; the stop signal follows if the program does not end in time"
 	case s.overdue():
 		return "still alive after stop_timeout; " + teardown.SparedText
+	case s.run.main.drains:
+		return "drains for the rolling restart"
 	}
 	return ""
 }
@@ -125,6 +127,40 @@ func (s *stopping) sendContinue() {
 	}
 }
 
+// timeout returns the time-out of a stop that begins now.
+func (s *stopping) timeout() time.Duration {
+	return stopTimeout(s.run.program, s.run.in.Machine.Drains())
+}
+
+// stopTimeout returns the stop time-out of a program, or its drain time-out.
+func stopTimeout(p *config.Program, drains bool) time.Duration {
+	if drains && p.DrainTimeout != 0 {
+		return p.DrainTimeout
+	}
+	return p.StopTimeout
+}
+
+// endDrain gives a program that drains no more than the stop time-out from now on, as another actor
+// than the rolling restart has requested its stop.
+func (s *stopping) endDrain() {
+	in := s.run.in
+	if !s.run.main.drains || in.Machine.Drains() {
+		return
+	}
+	now := in.Env.Loop.Now()
+	s.run.main.drains = false
+	s.limit = now + maxExtension*s.run.program.StopTimeout
+	deadline := now + s.run.program.StopTimeout
+	if s.timer.Active() && deadline < s.deadline {
+		s.deadline = deadline
+		s.timer.Reset(deadline - now)
+	}
+	t, by := s.run.teardown, deadline-s.teardownDeadline
+	if t != nil && by < 0 && t.Redefine(by) {
+		s.teardownDeadline = deadline
+	}
+}
+
 // arm arms StopTimeout. A timeout that is negative, or a hurried shutdown, means at once.
 func (s *stopping) arm(timeout time.Duration) {
 	r := s.run
@@ -132,9 +168,10 @@ func (s *stopping) arm(timeout time.Duration) {
 	if timeout < 0 || in.Env.Owner.Phase().Hurry {
 		timeout = 0
 	}
+	r.main.drains = in.Machine.Drains()
 	s.deadline = in.Env.Loop.Now() + timeout
 	if s.limit == 0 {
-		s.limit = in.Env.Loop.Now() + maxExtension*r.program.StopTimeout
+		s.limit = in.Env.Loop.Now() + maxExtension*stopTimeout(r.program, r.main.drains)
 	}
 	s.timer = r.main.scope.After(timeout, s.timedOut)
 }
@@ -167,8 +204,12 @@ func (s *stopping) kill() {
 	in := r.in
 	s.timer.Stop() // a hurried stop does not wait for it
 	sig := r.stop.killSignal()
-	in.Env.Log.Warn("stop_timeout is over, killing", "instance", in.Name, "pid", r.main.process.Pid(),
-		"signal", signame.Name(sig), "stop_timeout", r.program.StopTimeout)
+	limit := "stop_timeout"
+	if r.main.drains && r.program.DrainTimeout != 0 {
+		limit = "drain_timeout"
+	}
+	in.Env.Log.Warn(limit+" is over, killing", "instance", in.Name, "pid", r.main.process.Pid(),
+		"signal", signame.Name(sig), limit, stopTimeout(r.program, r.main.drains))
 	if r.program.KillMode == config.KillProcess {
 		r.main.signal(sig)
 	} else {

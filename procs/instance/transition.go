@@ -31,7 +31,7 @@ func (in *Instance) perform(effect fsm.Effect) {
 	case fsm.SignalKill:
 		in.run.stop.kill()
 	case fsm.ArmStop:
-		in.run.stop.arm(in.run.program.StopTimeout)
+		in.run.stop.arm(in.run.stop.timeout())
 	case fsm.ArmKill:
 		in.run.stop.armKill()
 	case fsm.ReportUnkillable:
@@ -104,6 +104,7 @@ func (in *Instance) CompleteTransition(from, to fsm.State) {
 			r.endMonitoring()
 		}
 		r.beside.Leave(to)
+		r.stop.endDrain()
 	}
 	in.UpdateSchedule()
 	in.Schedule.recordSkipped()

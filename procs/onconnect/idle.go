@@ -30,8 +30,8 @@ func (c *Connectors) updateIdle(name string, p *config.Program, concerned bool) 
 	if !wanted || c.idle[name] != nil {
 		return
 	}
-	held := c.Sockets.Hold(p.Sockets)
-	if held == nil {
+	held, _ := c.Sockets.Hold(p.Sockets)
+	if len(held) == 0 {
 		return
 	}
 	w := &idler{timeout: p.Sockets.IdleTimeout, scope: c.Scope.Child(), held: held}

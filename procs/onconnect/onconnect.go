@@ -87,8 +87,8 @@ func (c *Connectors) Update(name string) {
 	if !wanted {
 		return
 	}
-	held := c.Sockets.Hold(p.Sockets)
-	if held == nil {
+	held, _ := c.Sockets.Hold(p.Sockets)
+	if len(held) == 0 {
 		return // it is updated when they are open
 	}
 	w := &connector{scope: c.Scope.Child(), held: held}

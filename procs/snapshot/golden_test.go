@@ -112,6 +112,9 @@ func describe(s *Snapshot) string {
 	for _, name := range slices.Sorted(maps.Keys(s.Scales)) {
 		fmt.Fprintf(&b, "scale %s %s\n", name, encoded(s.Scales[name]))
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.Rolls)) {
+		fmt.Fprintf(&b, "roll %s %s\n", name, encoded(s.Rolls[name]))
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Schedules)) {
 		fmt.Fprintf(&b, "schedule %s %s\n", name, encoded(s.Schedules[name]))
 	}

@@ -12,6 +12,7 @@ import (
 //	config/N        a configuration, from [config.Config.Archive]
 //	instance/NAME   an [Instance]
 //	schedule/NAME   a [schedule.State]: after an orderly end
+//	roll/NAME       a [Roll], of a program
 //	scale/NAME      a [Scale], of a program
 //	socket/NAME     a [Socket], by its name in the descriptor store
 //	start/NAME/N    a [Start]: its result is not yet in the instance's record
@@ -20,6 +21,7 @@ const (
 
 	configWord   = "config"
 	instanceWord = "instance"
+	rollWord     = "roll"
 	scheduleWord = "schedule"
 	scaleWord    = "scale"
 	socketWord   = "socket"
@@ -41,6 +43,9 @@ func ScaleKey(program string) string { return scaleWord + "/" + program }
 // SocketKey returns the key of the socket that is stored under that name.
 func SocketKey(stored string) string { return socketWord + "/" + stored }
 
+// RollKey returns the key of the rolling restart of a program.
+func RollKey(program string) string { return rollWord + "/" + program }
+
 // StartKey returns the key of the start of an instance with that number.
 func StartKey(name string, number uint64) string {
 	return fmt.Sprintf("%s/%s/%d", startWord, name, number)
@@ -58,13 +63,16 @@ const (
 	scaleRecord
 	socketRecord
 	startRecord
+	rollRecord
 	kindCount
 )
 
 // A key is a parsed key of the journal.
 type key struct {
-	kind   kind
-	name   string // of an instance; a program in a scaleRecord; a descriptor in a socketRecord
+	kind kind
+	// Of an instance; of a program in a scaleRecord and a rollRecord; of a descriptor in a
+	// socketRecord
+	name   string
 	number uint64 // of a configuration, or of a start: these are counted from 1
 }
 
@@ -85,6 +93,8 @@ func parseKey(text string) key {
 		return named(scaleRecord, name)
 	case socketWord:
 		return named(socketRecord, name)
+	case rollWord:
+		return named(rollRecord, name)
 	case startWord:
 		if i := strings.LastIndexByte(name, '/'); i > 0 {
 			return numbered(startRecord, name[:i], name[i+1:])

@@ -15,6 +15,7 @@ func TestParseKey(t *testing.T) {
 		{ConfigKey(math.MaxUint64), key{kind: configRecord, number: math.MaxUint64}},
 		{InstanceKey("web@2"), key{kind: instanceRecord, name: "web@2"}},
 		{ScheduleKey("daily"), key{kind: scheduleRecord, name: "daily"}},
+		{RollKey("web"), key{kind: rollRecord, name: "web"}},
 		{ScaleKey("web"), key{kind: scaleRecord, name: "web"}},
 		{StartKey("web@2", 12), key{startRecord, "web@2", 12}},
 		{StartKey("a/b", 12), key{startRecord, "a/b", 12}},

@@ -18,14 +18,14 @@ import (
 )
 
 // Read returns what the journal says. What it refuses makes the snapshot incomplete, except for
-// scales and schedules: no process depends on these. restore decodes configurations; one that
-// fails counts as unknown, too. It is called on several goroutines.
+// scales, rolls and schedules: no process depends on these. restore decodes configurations; one
+// that fails counts as unknown, too. It is called on several goroutines.
 func Read(state *journal.State, restore Restorer) *Snapshot {
 	s := &Snapshot{
 		Existed: state.Existed, OtherBoot: state.OtherBoot,
 		Configs: map[uint64]*config.Config{}, Instances: map[string]*Instance{},
-		Starts: map[string]*Start{}, Scales: map[string]Scale{}, Schedules: map[string]schedule.State{},
-		Sockets: map[string]Socket{},
+		Starts: map[string]*Start{}, Scales: map[string]Scale{}, Rolls: map[string]Roll{},
+		Schedules: map[string]schedule.State{}, Sockets: map[string]Socket{},
 	}
 	var records [kindCount][]record
 	for _, text := range slices.Sorted(maps.Keys(state.Values)) {
@@ -50,6 +50,7 @@ func Read(state *journal.State, restore Restorer) *Snapshot {
 	s.readSchedules(records[scheduleRecord])
 	s.readScales(records[scaleRecord])
 	s.readSockets(records[socketRecord])
+	s.readRolls(records[rollRecord])
 	return s
 }
 
@@ -180,6 +181,21 @@ func (s *Snapshot) readSockets(records []record) {
 			continue
 		}
 		s.Sockets[r.name] = v
+	}
+}
+
+func (s *Snapshot) readRolls(records []record) {
+	for _, r := range records {
+		var v Roll
+		err := json.Unmarshal(r.value, &v)
+		if err == nil {
+			err = v.Check()
+		}
+		if err != nil {
+			s.drop(r, err)
+			continue
+		}
+		s.Rolls[r.name] = v
 	}
 }
 

@@ -23,6 +23,7 @@
 package snapshot
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -318,6 +319,48 @@ func NewSocket(name string, a listen.Address) *Socket {
 // Listen returns the address.
 func (s *Socket) Listen() listen.Address {
 	return listen.Address{Network: listen.Network(s.Network), Address: s.Address, ReusePort: s.ReusePort, Device: s.Device}
+}
+
+// A Roll is a rolling restart of a program that is under way.
+type Roll struct {
+	Stage  RollStage `json:"stage"`
+	Extra  int       `json:"extra,omitempty"`  // number of extra replicas
+	Canary bool      `json:"canary,omitempty"` // the operator decides when these are up
+	// Replicas to be restarted, by name
+	Turns   map[string]Turn `json:"turns,omitempty"`
+	Failure string          `json:"failure,omitempty"` // why it has failed, as text
+}
+
+// A Turn is the turn of a replica in a [Roll].
+type Turn struct {
+	Run   string `json:"run,omitempty"` // the run that is to be replaced; empty: it had none
+	Taken bool   `json:"taken,omitempty"`
+}
+
+// A RollStage is what a roll does.
+type RollStage string
+
+// The stages of a roll.
+const (
+	RollStarts   RollStage = "start"   // the extra replicas are started
+	RollAwaits   RollStage = "canary"  // they are up, and the operator decides
+	RollRestarts RollStage = "restart" // replicas are restarted
+	// It has failed; the extra replicas stay until the others are up
+	RollHeld RollStage = "held"
+	RollEnds RollStage = "end" // the extra replicas are stopped
+)
+
+// Check returns an error for values that this superd can't use.
+func (r *Roll) Check() error {
+	switch r.Stage {
+	case RollStarts, RollAwaits, RollRestarts, RollHeld, RollEnds:
+	default:
+		return fmt.Errorf("stage %q", r.Stage)
+	}
+	if r.Extra < 0 || r.Extra > config.MaxReplicas {
+		return fmt.Errorf("%d extra replicas", r.Extra)
+	}
+	return nil
 }
 
 // Machine returns the snapshot of the instance's machine.

@@ -23,6 +23,7 @@ type Snapshot struct {
 	Starts    map[string]*Start // newest start of each instance
 	Scales    map[string]Scale  // by program
 	Sockets   map[string]Socket // by the name in the descriptor store
+	Rolls     map[string]Roll   // rolling restarts under way, by program
 	// Progress of schedules, after an orderly end or from an earlier boot
 	Schedules map[string]schedule.State
 	LastStart uint64 // greatest number of a start
@@ -39,7 +40,10 @@ type BadRecord struct {
 
 // String returns what is wrong, and what is used instead.
 func (r BadRecord) String() string {
-	if parseKey(r.Key).kind == scaleRecord {
+	switch parseKey(r.Key).kind {
+	case rollRecord:
+		return "journal record not understood: the rolling restart ends here"
+	case scaleRecord:
 		return "journal record not understood: using the replicas of the configuration"
 	}
 	return "journal record not understood"

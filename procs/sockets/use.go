@@ -36,21 +36,21 @@ func (s *Set) Missing(p *config.ProgramSockets) (why string, failed bool) {
 	return why, false
 }
 
-// Hold returns the sockets that a run of a program gets, in the order of its descriptors; nil if
-// one is not open. Whoever gets them releases each.
-func (s *Set) Hold(p *config.ProgramSockets) []*host.SharedFD {
-	var all []*host.SharedFD
+// Hold returns the sockets that a run of a program gets, in the order of its descriptors. Whoever
+// gets them releases each. ok is false if one is not open: a reload may have closed it since the
+// run began.
+func (s *Set) Hold(p *config.ProgramSockets) (all []*host.SharedFD, ok bool) {
 	for _, fd := range p.FDs() {
 		one := s.find(fd.Address)
 		if one == nil || one.fd == nil {
 			for _, held := range all {
 				held.Release()
 			}
-			return nil
+			return nil, false
 		}
 		all = append(all, one.fd.Hold())
 	}
-	return all
+	return all, true
 }
 
 // Pass gives the process of a specification the sockets of its program.

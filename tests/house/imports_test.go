@@ -31,22 +31,23 @@ var allowed = map[string]string{
 		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
 	"control/server": `config config/listen control internal/escape internal/procfs internal/signame logs logs/follow
-		logs/segment procs procs/eventlog procs/fsm procs/host procs/probe`,
+		logs/segment procs procs/diagnosis procs/eventlog procs/fsm procs/host procs/probe procs/selection`,
 	"control": "config",
 	"doctor": `internal/execshim internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox
 		sandbox/shim`,
 	"procs": `config config/environ internal/signame internal/words logs loop loop/task pidfd
-		procs/deps procs/eventlog
+		procs/deps procs/diagnosis procs/eventlog
 		procs/fsm procs/handover procs/host procs/instance procs/instance/beside
-		procs/onconnect
-		procs/instance/paths procs/probe procs/reaper procs/schedule procs/snapshot procs/sockets`,
+		procs/instance/paths procs/onconnect procs/outputevents procs/probe procs/reaper procs/rolling
+		procs/schedule procs/selection procs/snapshot procs/sockets`,
 	"procs/instance": `config config/environ internal/signame internal/words logs logs/segment loop
 		pidfd procs/deps procs/eventlog
-		procs/execprobe procs/fsm procs/host procs/instance/beside procs/instance/health
+		procs/execprobe procs/fsm procs/host procs/instance/beside procs/instance/directories procs/instance/health
 		procs/instance/launch procs/instance/output procs/instance/paths procs/instance/teardown
 		procs/notify procs/probe procs/schedule procs/snapshot procs/sockets`,
 	"procs/instance/beside": `config internal/signame internal/words loop procs/eventlog procs/execprobe procs/fsm
 		procs/host procs/notify procs/snapshot`,
+	"procs/instance/directories": "loop procs/host",
 	"procs/instance/health": `config internal/words loop procs/eventlog procs/fsm procs/host
 		procs/probe procs/snapshot`,
 	"procs/instance/launch": "loop procs/host",
@@ -71,11 +72,15 @@ var allowed = map[string]string{
 	"procs/linux/proctree":  "config internal/procfs internal/workers pidfd procs/host",
 	"procs/linux/linuxtest": "config config/environ internal/procfs loop pidfd procs/host",
 	"procs/deps":            "",
+	"procs/diagnosis":       "config internal/words logs procs/eventlog procs/fsm procs/host procs/probe",
+	"procs/outputevents":    "internal/words logs loop procs/eventlog procs/fsm procs/handover procs/instance",
+	"procs/selection":       "config internal/words",
+	"procs/rolling":         "config internal/words procs/snapshot",
 	"procs/eventlog":        "internal/escape",
 	"procs/journal":         "internal/failpoint",
 	"procs/notify":          "internal/terminal loop",
 	"procs/probe":           "internal/terminal loop",
-	"procs/reaper":          "loop pidfd procs/host",
+	"procs/reaper":          "internal/signame loop pidfd procs/host",
 	"procs/rundir": `internal/procfs internal/safepath internal/syscalls procs/eventlog
 		procs/journal`,
 	"procs/schedule":              "config/codec loop",

@@ -53,6 +53,8 @@ type Kernel struct {
 	OnAcknowledge func(pid int, start uint64)
 	// Whether superd shows the instance as running; nil: never
 	IsRunning func(instance string) bool
+	// Whether the instance is one beside those that conflict by their names; nil: never
+	IsExtra func(instance string) bool
 
 	PIDFiles map[string]int // pid files, by path; 0: an empty one
 

@@ -89,7 +89,7 @@ func (k *Kernel) NewProcess(instance, run string, role Role) *Process {
 	if role.Spawned() && !role.OwnTree() {
 		for other := range k.Processes() {
 			twice := role == RoleMain && other.Role == RoleMain
-			if twice && !other.Zombie && conflict(other.Instance, instance) {
+			if twice && !other.Zombie && k.conflict(other.Instance, instance) {
 				k.fail("%s is started as %d while %d of %s is alive", instance, pid, other.Pid, other.Instance)
 			}
 			if other.Instance == instance && !other.Zombie && (twice || other.Run != run && !k.Spares(instance)) {
@@ -152,8 +152,11 @@ func (p *Process) Renumber(pid int) {
 }
 
 // conflict reports whether two instances must not run at once, as the one replaces the other: of
-// one program, and only one of them numbered.
-func conflict(a, b string) bool {
+// one program, and only one of them numbered. An extra one replaces none.
+func (k *Kernel) conflict(a, b string) bool {
+	if k.IsExtra != nil && (k.IsExtra(a) || k.IsExtra(b)) {
+		return false
+	}
 	return config.ProgramOf(a) == config.ProgramOf(b) && strings.Contains(a, "@") != strings.Contains(b, "@")
 }
 

@@ -1,4 +1,4 @@
-package procs
+package reaper
 
 import (
 	"errors"
@@ -19,9 +19,9 @@ import (
 // evictTimeout is the time between SIGTERM and SIGKILL for an unattributed process at shutdown.
 const evictTimeout = 5 * time.Second
 
-// An eviction ends the unattributed processes at the end of a shutdown, so that none of them
+// An Eviction ends the unattributed processes at the end of a shutdown, so that none of them
 // survives superd.
-type eviction struct {
+type Eviction struct {
 	host     host.Host
 	log      *slog.Logger
 	scope    *loop.Scope
@@ -32,26 +32,26 @@ type eviction struct {
 	done     func()
 }
 
-// newEviction returns an eviction that calls done when no process is left, or those left are
+// NewEviction returns an eviction that calls done when no process is left, or those left are
 // unkillable.
-func newEviction(h host.Host, log *slog.Logger, scope *loop.Scope, done func()) *eviction {
-	return &eviction{host: h, log: log, scope: scope, signaled: map[host.ProcessKey]bool{}, done: done}
+func NewEviction(h host.Host, log *slog.Logger, scope *loop.Scope, done func()) *Eviction {
+	return &Eviction{host: h, log: log, scope: scope, signaled: map[host.ProcessKey]bool{}, done: done}
 }
 
-// start starts the eviction. With hurry it begins with SIGKILL. It may call done before it returns.
-func (e *eviction) start(hurry bool) {
+// Start starts the eviction. With hurry it begins with SIGKILL. It may call done before it returns.
+func (e *Eviction) Start(hurry bool) {
 	e.killing = hurry
 	e.round = e.scope.Child()
 	if e.killing {
 		e.scope.After(host.KillPause, e.giveUp)
 	} else {
-		e.scope.After(evictTimeout, e.kill)
+		e.scope.After(evictTimeout, e.Kill)
 	}
 	e.scan()
 }
 
 // scan finds the live unattributed processes.
-func (e *eviction) scan() {
+func (e *Eviction) scan() {
 	e.round.Close()
 	e.round = e.scope.Child()
 	round := e.round
@@ -67,7 +67,7 @@ func (e *eviction) scan() {
 }
 
 // track signals the found processes and waits for their end.
-func (e *eviction) track(found []host.Member) {
+func (e *Eviction) track(found []host.Member) {
 	e.living = map[int]string{}
 	if len(found) == 0 {
 		e.end()
@@ -99,14 +99,14 @@ func (e *eviction) track(found []host.Member) {
 	}
 }
 
-func (e *eviction) send(m host.Member, sig syscall.Signal) {
+func (e *Eviction) send(m host.Member, sig syscall.Signal) {
 	if err := m.Process.Signal(sig); err != nil && !errors.Is(err, pidfd.ErrGone) {
 		e.log.Error("signal not sent", "pid", m.Process.Pid(), "signal", signame.Name(sig), "error", err)
 	}
 }
 
-// kill begins SIGKILL, unless that has begun.
-func (e *eviction) kill() {
+// Kill begins SIGKILL, unless that has begun.
+func (e *Eviction) Kill() {
 	if e.killing || e.scope.Closed() {
 		return
 	}
@@ -116,7 +116,7 @@ func (e *eviction) kill() {
 }
 
 // giveUp logs the processes that survived SIGKILL, if the scan found any, and ends the eviction.
-func (e *eviction) giveUp() {
+func (e *Eviction) giveUp() {
 	for _, pid := range slices.Sorted(maps.Keys(e.living)) {
 		e.log.Error("process left behind", "pid", pid, "command", e.living[pid],
 			"waits_in", e.host.WaitsIn(pid).Text)
@@ -124,7 +124,7 @@ func (e *eviction) giveUp() {
 	e.end()
 }
 
-func (e *eviction) end() {
+func (e *Eviction) end() {
 	e.scope.Close()
 	e.done()
 }

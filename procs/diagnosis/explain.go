@@ -1,4 +1,4 @@
-package procs
+package diagnosis
 
 import (
 	"fmt"
@@ -33,6 +33,9 @@ func (d *Diagnosis) Explain(events []eventlog.Event) string {
 	}
 	if d.Stage != "" {
 		printf("Now: %s.", d.Stage)
+	}
+	if d.Roll != "" {
+		printf("%s%s.", strings.ToUpper(d.Roll[:1]), d.Roll[1:])
 	}
 	if d.KillIn != nil {
 		printf("It gets SIGKILL in %s unless it ends before.", words.Coarse(*d.KillIn))
@@ -86,7 +89,7 @@ func (d *Diagnosis) explainLostOutput(printf func(string, ...any)) {
 func (d *Diagnosis) verb() string {
 	switch d.State {
 	case fsm.Running:
-		return fmt.Sprintf("is running with pid %d since", d.Main.Pid)
+		return fmt.Sprintf("is running with pid %d since", d.Pid)
 	case fsm.Backoff:
 		return "is in backoff since"
 	case fsm.Failed, fsm.Exited:

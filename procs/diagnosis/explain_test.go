@@ -1,4 +1,4 @@
-package procs
+package diagnosis
 
 import (
 	"testing"
@@ -26,9 +26,9 @@ func TestExplain(t *testing.T) {
 	}{
 		{
 			"in backoff",
-			Diagnosis{State: fsm.Backoff, Since: ago(4 * time.Second), Reason: fsm.Reason{Detail: "exit status 3 after 12ms"}, Desired: DesiredDiagnosis{Up: true, By: fsm.By(fsm.ActorConfiguration)},
+			Diagnosis{State: fsm.Backoff, Since: ago(4 * time.Second), Reason: fsm.Reason{Detail: "exit status 3 after 12ms"}, Desired: Desired{Up: true, By: fsm.By(fsm.ActorConfiguration)},
 				NextStart: new(1600 * time.Millisecond),
-				Restarts:  RestartDiagnosis{Attempts: 5, Count: 4, Failures: 2, Limit: config.StartLimit{Failures: 5, Within: time.Minute, RetryAfter: 10 * time.Minute}}},
+				Restarts:  Restarts{Attempts: 5, Count: 4, Failures: 2, Limit: config.StartLimit{Failures: 5, Within: time.Minute, RetryAfter: 10 * time.Minute}}},
 			[]eventlog.Event{
 				exit("a", 26*time.Hour, "killed by SIGKILL", 7325),
 				{At: ago(6 * time.Second), Kind: eventlog.NoStart, Instance: "web", Run: "b", Reason: "open executable /mnt/web: no such file or directory"},
@@ -56,13 +56,13 @@ The last lines of the run that failed:
 		},
 		{
 			"running at once",
-			Diagnosis{State: fsm.Running, Since: ago(50 * time.Hour), Reason: fsm.Reason{Detail: "started by the configuration"}, Main: MainStatus{Pid: 7}, Desired: DesiredDiagnosis{Up: true, By: fsm.By(fsm.ActorConfiguration)},
+			Diagnosis{State: fsm.Running, Since: ago(50 * time.Hour), Reason: fsm.Reason{Detail: "started by the configuration"}, Pid: 7, Desired: Desired{Up: true, By: fsm.By(fsm.ActorConfiguration)},
 				StatusText: "3 clients",
-				Output: OutputDiagnosis{
+				Output: Output{
 					DroppedBytes: 48211, DroppedLines: 903,
 					Outage: &logs.Outage{Since: ago(3 * time.Second), Reason: "write /l: no space left on device", Dropping: true},
 				},
-				Health: HealthDiagnosis{
+				Health: Health{
 					Probes: "tcp 127.0.0.1:80",
 					Last:   &Check{At: ago(time.Second), Took: 2 * time.Millisecond, Outcome: probe.Failed, Reason: "connection refused", Failures: 2},
 				}}, nil,
@@ -76,9 +76,9 @@ Its output has not got into its log since 08:12:04 (3s): write /l: no space left
 		},
 		{
 			"at the start limit",
-			Diagnosis{State: fsm.Failed, Since: ago(time.Minute), Reason: fsm.Reason{Detail: "exit status 1 after 1ms; start limit hit: 1 failure within 1m"}, Desired: DesiredDiagnosis{Up: true, By: fsm.By(fsm.ActorOperator)},
+			Diagnosis{State: fsm.Failed, Since: ago(time.Minute), Reason: fsm.Reason{Detail: "exit status 1 after 1ms; start limit hit: 1 failure within 1m"}, Desired: Desired{Up: true, By: fsm.By(fsm.ActorOperator)},
 				NextStart: new(9 * time.Minute),
-				Restarts:  RestartDiagnosis{LimitHit: true, Limit: config.StartLimit{Failures: 1, Within: time.Minute, RetryAfter: 10 * time.Minute}}}, nil,
+				Restarts:  Restarts{LimitHit: true, Limit: config.StartLimit{Failures: 1, Within: time.Minute, RetryAfter: 10 * time.Minute}}}, nil,
 			`web failed at 08:11:07 (1m): exit status 1 after 1ms; start limit hit: 1 failure within 1m.
 It is wanted up by the operator.
 Next start in 9m, then every 10m.
@@ -87,18 +87,18 @@ It hit its start limit: 1 failure within 1m. A run of 10s or a start by the oper
 		},
 		{
 			"failed for good",
-			Diagnosis{State: fsm.Failed, Since: now, Reason: fsm.Reason{Detail: "superd.toml:3:1: program.web.user: unknown"}, Desired: DesiredDiagnosis{Up: true, By: fsm.By(fsm.ActorConfiguration)}}, nil,
+			Diagnosis{State: fsm.Failed, Since: now, Reason: fsm.Reason{Detail: "superd.toml:3:1: program.web.user: unknown"}, Desired: Desired{Up: true, By: fsm.By(fsm.ActorConfiguration)}}, nil,
 			"web failed at 08:12:07 (0s): superd.toml:3:1: program.web.user: unknown.\nIt is wanted up by the configuration.\nNo further start is due: `superd ctl start web` starts it.\n",
 		},
 		{
 			"stopped by the operator",
-			Diagnosis{State: fsm.Stopped, Since: now, Reason: fsm.Reason{Detail: "stopped by the operator"}, Desired: DesiredDiagnosis{By: fsm.By(fsm.ActorOperator)}}, nil,
+			Diagnosis{State: fsm.Stopped, Since: now, Reason: fsm.Reason{Detail: "stopped by the operator"}, Desired: Desired{By: fsm.By(fsm.ActorOperator)}}, nil,
 			"web is stopped since 08:12:07 (0s): stopped by the operator.\nIt is wanted down by the operator and stays so until `superd ctl start web`.\n",
 		},
 		{
 			"waiting for its schedule",
-			Diagnosis{State: fsm.Waiting, Since: ago(time.Minute), Reason: fsm.Reason{Detail: "exit status 3 after 12ms"}, Desired: DesiredDiagnosis{Up: true, By: fsm.By(fsm.ActorConfiguration)},
-				Schedule: ScheduleDiagnosis{Spec: "30 9 * * *", NextRun: now.Add(time.Hour + time.Millisecond)}, NextStart: new(time.Hour)},
+			Diagnosis{State: fsm.Waiting, Since: ago(time.Minute), Reason: fsm.Reason{Detail: "exit status 3 after 12ms"}, Desired: Desired{Up: true, By: fsm.By(fsm.ActorConfiguration)},
+				Schedule: Schedule{Spec: "30 9 * * *", NextRun: now.Add(time.Hour + time.Millisecond)}, NextStart: new(time.Hour)},
 			[]eventlog.Event{{Kind: eventlog.Skip, Instance: "web", At: ago(time.Minute), Reason: "due at 2026-11-20 08:11:07: the previous run is not over"}},
 			`web is waiting since 08:11:07 (1m): exit status 3 after 12ms.
 It is wanted up by the configuration.
@@ -109,7 +109,7 @@ The last runs:
 		},
 		{
 			"a run that lasts",
-			Diagnosis{State: fsm.Running, Since: now, Reason: fsm.Reason{Detail: "started by its schedule"}, Main: MainStatus{Pid: 7}, Desired: DesiredDiagnosis{Up: true, By: fsm.By(fsm.ActorConfiguration)}, Schedule: ScheduleDiagnosis{Spec: "@every 1s", Skipped: 2}}, nil,
+			Diagnosis{State: fsm.Running, Since: now, Reason: fsm.Reason{Detail: "started by its schedule"}, Pid: 7, Desired: Desired{Up: true, By: fsm.By(fsm.ActorConfiguration)}, Schedule: Schedule{Spec: "@every 1s", Skipped: 2}}, nil,
 			"web is running with pid 7 since 08:12:07 (0s): started by its schedule.\nIt is wanted up by the configuration.\n" +
 				"Its schedule \"@every 1s\" was due 2 times during this run: skipped.\n",
 		},
@@ -120,7 +120,7 @@ The last runs:
 		},
 		{
 			"waiting for others",
-			Diagnosis{State: fsm.Waiting, Since: ago(2 * time.Second), Reason: fsm.Reason{Detail: "waits for db, which is starting; and for 1 more"}, Desired: DesiredDiagnosis{Up: true, By: fsm.Actor{Kind: fsm.ActorOperator, For: "front"}},
+			Diagnosis{State: fsm.Waiting, Since: ago(2 * time.Second), Reason: fsm.Reason{Detail: "waits for db, which is starting; and for 1 more"}, Desired: Desired{Up: true, By: fsm.Actor{Kind: fsm.ActorOperator, For: "front"}},
 				WaitsFor: []string{"db, which is starting", "api, which waits for net, which the operator has stopped"}}, nil,
 			`web is waiting since 08:12:05 (2s): waits for db, which is starting; and for 1 more.
 It is wanted up by the operator, for front.
@@ -130,7 +130,7 @@ It waits for api, which waits for net, which the operator has stopped.
 		},
 		{
 			"stopping for a restart",
-			Diagnosis{State: fsm.Stopping, Since: ago(2 * time.Second), Reason: fsm.Reason{Detail: "restart requested by the operator"}, Main: MainStatus{Pid: 7}, Desired: DesiredDiagnosis{Up: true, By: fsm.By(fsm.ActorOperator), RestartPending: true}, KillIn: new(8 * time.Second)}, nil,
+			Diagnosis{State: fsm.Stopping, Since: ago(2 * time.Second), Reason: fsm.Reason{Detail: "restart requested by the operator"}, Pid: 7, Desired: Desired{Up: true, By: fsm.By(fsm.ActorOperator), RestartPending: true}, KillIn: new(8 * time.Second)}, nil,
 			`web is stopping since 08:12:05 (2s): restart requested by the operator.
 It is wanted up by the operator and restarts as soon as it is down.
 It gets SIGKILL in 8s unless it ends before.
@@ -138,7 +138,7 @@ It gets SIGKILL in 8s unless it ends before.
 		},
 		{
 			"leftovers",
-			Diagnosis{State: fsm.TearingDown, Since: now, Reason: fsm.Reason{Detail: "exit status 0 after 1s"}, Desired: DesiredDiagnosis{By: fsm.By(fsm.ActorShutdown)}, Stage: "ending leftover processes: sleep (12), sh (13)"}, nil,
+			Diagnosis{State: fsm.TearingDown, Since: now, Reason: fsm.Reason{Detail: "exit status 0 after 1s"}, Desired: Desired{By: fsm.By(fsm.ActorShutdown)}, Stage: "ending leftover processes: sleep (12), sh (13)"}, nil,
 			`web is stopping since 08:12:07 (0s): exit status 0 after 1s.
 It is wanted down by the shutdown.
 Now: ending leftover processes: sleep (12), sh (13).
@@ -146,8 +146,8 @@ Now: ending leftover processes: sleep (12), sh (13).
 		},
 		{
 			"unkillable, removed and replaced",
-			Diagnosis{State: fsm.Killing, Since: now, Reason: fsm.Reason{Detail: "stop requested by the configuration (removed)"}, Desired: DesiredDiagnosis{By: fsm.By(fsm.ActorRemoval), Removed: true, Replaced: true},
-				Processes: ProcessDiagnosis{Unkillable: "process 7 survives SIGKILL: state D (disk sleep) in nfs_wait"}}, nil,
+			Diagnosis{State: fsm.Killing, Since: now, Reason: fsm.Reason{Detail: "stop requested by the configuration (removed)"}, Desired: Desired{By: fsm.By(fsm.ActorRemoval), Removed: true, Replaced: true},
+				Processes: Processes{Unkillable: "process 7 survives SIGKILL: state D (disk sleep) in nfs_wait"}}, nil,
 			`web is stopping since 08:12:07 (0s): stop requested by the configuration (removed).
 The configuration has a new definition of this name, which replaces it when it is down.
 superd cannot end it: process 7 survives SIGKILL: state D (disk sleep) in nfs_wait.
@@ -155,7 +155,7 @@ superd cannot end it: process 7 survives SIGKILL: state D (disk sleep) in nfs_wa
 		},
 		{
 			"a start that hangs after one that hangs",
-			Diagnosis{State: fsm.Spawning, Since: now, Reason: fsm.Reason{Detail: "started again"}, Desired: DesiredDiagnosis{Up: true, By: fsm.By(fsm.ActorConfiguration)}, Stage: "waits", HangsIn: "open executable /mnt/web"}, nil,
+			Diagnosis{State: fsm.Spawning, Since: now, Reason: fsm.Reason{Detail: "started again"}, Desired: Desired{Up: true, By: fsm.By(fsm.ActorConfiguration)}, Stage: "waits", HangsIn: "open executable /mnt/web"}, nil,
 			`web is starting since 08:12:07 (0s): started again.
 It is wanted up by the configuration.
 Now: waits.

@@ -1,0 +1,199 @@
+package procs
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"superd/config"
+	"superd/procs/fsm"
+	"superd/procs/rolling"
+	"superd/procs/snapshot"
+)
+
+// A rollModel is what the observer knows of the rolling restarts of a history.
+type rollModel struct {
+	drawn bool // whether programs are rolled
+	// As of the last turn:
+	rolls map[string]snapshot.Roll // those under way, by program
+	up    map[instanceView]bool    // instances that are up, of programs with a roll
+	// Programs with a roll that has failed, so that old definitions may be left
+	failed map[string]bool
+	extras map[instanceView]bool // instances that are, or were, extra replicas
+}
+
+// drawRolling draws how a program is rolled.
+func (h *history) drawRolling(p *config.Program) {
+	if p.Type == config.TypeOneshot || h.chance(0.3) {
+		return
+	}
+	k := config.Rolling{Surge: h.rng.IntN(3), MaxUnavailable: h.rng.IntN(3), AbortOnFailure: h.chance(0.7)}
+	if k.Surge+k.MaxUnavailable == 0 {
+		k.Surge = 1
+	}
+	k.Pause = time.Duration(h.pick(0, 0, 1, 20) * float64(time.Second))
+	p.Rolling, p.DrainTimeout = &k, time.Duration(h.pick(0, 5, 40)*float64(time.Second))
+	if h.chance(0.7) {
+		p.Replicas = 1 + h.rng.IntN(3)
+	}
+}
+
+// roll draws a command about rolling restarts.
+func (h *history) drawRoll() {
+	name := inspect(h.sup).at(h.rng.IntN(inspect(h.sup).count())).name()
+	if h.chance(0.7) {
+		name = config.ProgramOf(name)
+	}
+	h.pending++
+	done := func(all []CommandResult) {
+		h.pending--
+		h.logf("roll of %s: %v", name, all)
+	}
+	var err error
+	switch draw := h.rng.IntN(6); draw {
+	case 0, 1:
+		h.logf("decision %d about the roll of %s", draw, name)
+		_, err = h.sup.DecideRoll([]string{name}, RollDecision(draw), done)
+	default:
+		canary := h.rng.IntN(draw - 1)
+		for _, in := range inspect(h.sup).selected(name) {
+			// It would be started, which is tested elsewhere
+			if !in.target().Up || in.program().Scheduled() {
+				h.pending--
+				return
+			}
+		}
+		h.logf("roll %s, %d canaries", name, canary)
+		_, err = h.sup.RestartRolling([]string{name}, canary, done)
+	}
+	if err != nil {
+		h.fail("roll %s: %v", name, err)
+	}
+}
+
+// withExtras returns the names of a program's instances with those of the extra replicas of a roll.
+func (h *history) withExtras(p *config.Program, names []string) []string {
+	roll := inspect(h.sup).rolls()[p.Name]
+	if roll.Stage == snapshot.RollEnds {
+		roll.Extra = 0
+	}
+	return append(slices.Clone(names), config.NumberedNames(p.Name, len(names)+roll.Extra)[len(names):]...)
+}
+
+// wasExtra reports whether an instance is an extra replica or was one, before it had to leave or a
+// reload made it an ordinary one.
+func (h *history) wasExtra(name string) bool {
+	in := inspect(h.sup).instance(name)
+	if inspect(h.sup).isExtra(name) {
+		h.rolling.extras[in] = true
+	}
+	return h.rolling.extras[in]
+}
+
+// rolls reports whether a reload leaves the restart of an instance to a roll.
+func (h *history) rolls(in instanceView, c *config.Change) bool {
+	m, p := in.Machine(), c.Program
+	if k := c.Key("replicas"); k != nil && k.Restart {
+		return false
+	}
+	up := m.State() == fsm.Running && m.Desired().Up && !m.RestartPending() && !m.Outdated()
+	return p.Rolling != nil && up && !in.isOneShot() && p.Type != config.TypeOneshot
+}
+
+// observeRolls checks the rolls after each turn: one restarts no instance without which fewer are
+// up than promised, and none after a failure.
+func (h *history) observeRolls() {
+	m := &h.rolling
+	if !m.drawn {
+		return
+	}
+	rolls := inspect(h.sup).rolls()
+	for name, was := range m.rolls {
+		if _, under := rolls[name]; !under && was.Failure != "" {
+			m.failed[name] = true
+		}
+	}
+	up := map[instanceView]bool{}
+	for name, roll := range rolls {
+		h.observeRoll(name, &roll, up)
+		m.failed[name] = m.failed[name] || roll.Failure != ""
+	}
+	m.rolls, m.up = rolls, up
+}
+
+// observeRoll is observeRolls for one roll. It adds to up the instances that are up.
+func (h *history) observeRoll(name string, roll *snapshot.Roll, up map[instanceView]bool) {
+	p := inspect(h.sup).config().Program(name)
+	if p == nil || inspect(h.sup).shutdownBegun() {
+		return
+	}
+	names := h.instanceNames(p)
+	taken, others, now, wanted, failed := []string{}, 0, 0, 0, ""
+	for _, in := range inspect(h.sup).of(name) {
+		own := slices.Contains(names, in.name())
+		is := in.state() == fsm.Running && !in.isOneShot() && !in.MustEnd() && !in.leaves()
+		if own && in.target().Up && !in.staysDown() && !in.leaves() {
+			wanted++
+		}
+		switch before := h.rolling.up[in]; {
+		case is:
+			up[in] = true
+			now++
+		case before && in.target().By.Is(fsm.ActorRoll) && in.Machine().RestartPending():
+			taken = append(taken, in.name())
+		case before: // in the same turn, for another reason
+			others++
+		case (roll.Turns[in.name()].Taken || !own) && (in.state() == fsm.Backoff || in.state() == fsm.Failed) && in.stateSince() < h.now-time.Second:
+			failed = in.name()
+		}
+	}
+	if len(taken) == 0 {
+		return
+	}
+	allowed := 1
+	if p.Rolling != nil {
+		allowed = p.Rolling.MaxUnavailable
+	}
+	if roll.Extra == 0 {
+		allowed = max(allowed, 1)
+	}
+	if now+others < wanted-allowed {
+		h.fail("the roll of %s restarts %v: %d of %d are up, %d may be down: %+v", name, taken, now, wanted, allowed, roll)
+	}
+	if abort := p.Rolling == nil || p.Rolling.AbortOnFailure; abort && failed != "" {
+		h.fail("the roll of %s restarts %v though %s has failed: %+v", name, taken, failed, roll)
+	}
+}
+
+// checkRolls checks that the rolls survive a crash of superd, if they were written.
+func (h *history) checkRolls(pending map[string]bool, reload bool) {
+	rolls := inspect(h.sup).rolls()
+	names := slices.Sorted(maps.Keys(h.rolling.rolls))
+	for _, name := range names {
+		was, is := h.rolling.rolls[name], rolls[name]
+		if pending[snapshot.RollKey(name)] || reload {
+			h.rolling.failed[name] = true // from now on the written roll counts
+		} else if !rolling.Resume(was).Is(is) {
+			h.fail("the roll of %s is recovered as %+v; it was %+v", name, is, was)
+		}
+	}
+	h.rolling.rolls, h.rolling.up = rolls, map[instanceView]bool{}
+}
+
+// checkRollsAtRest checks that no roll is left long after the last fault, except one that waits for
+// the operator or for a program that can't come up.
+func (h *history) checkRollsAtRest() {
+	if inspect(h.sup).shutdownBegun() {
+		return
+	}
+	for name, roll := range inspect(h.sup).rolls() {
+		allUp := true
+		for _, in := range inspect(h.sup).of(name) {
+			allUp = allUp && (!in.target().Up || in.state() == fsm.Running && !in.isOneShot() || in.state() == fsm.Exited)
+		}
+		if allUp && roll.Stage != snapshot.RollAwaits {
+			h.fail("the roll of %s does not end: %+v", name, roll)
+		}
+		h.pending -= len(h.sup.rolls.all[name].waiting)
+	}
+}

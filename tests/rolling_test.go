@@ -1,0 +1,197 @@
+package tests
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"superd/tests/harness"
+)
+
+// rolling is a program of two replicas that drains for as long as the file drain exists, and that
+// never becomes ready while the file broken does.
+const rolling = `
+	[program.web]
+	command = ["sh", "-c", "trap 'while test -e DIR/drain; do sleep 0.05; done; exit 0' TERM; test -e DIR/broken || echo ready; while :; do sleep 0.05; done"]
+	ready = { line = "ready" }
+	start_timeout = "2s"
+	stop_timeout = "200ms"
+	drain_timeout = "1m"
+	replicas = 2
+	rolling = {}
+	`
+
+// fewestUp returns the smallest number of instances that ran at a time, by the events after since.
+func fewestUp(s *harness.Site, since uint64, before map[string]int) int {
+	up := map[string]bool{}
+	for name := range before {
+		up[name] = true
+	}
+	fewest := len(up)
+	for _, e := range events(s, since) {
+		if e.Kind != "state" {
+			continue
+		}
+		if e.State == "running" {
+			up[e.Instance] = true
+		} else {
+			delete(up, e.Instance)
+		}
+		fewest = min(fewest, len(up))
+	}
+	return fewest
+}
+
+// newestEvent returns the cursor of the newest event.
+func newestEvent(s *harness.Site) uint64 {
+	s.T.Helper()
+	all := events(s, 0)
+	return all[len(all)-1].Cursor
+}
+
+// TestRollingRestartWithSurge: an extra replica is up before the others are restarted, and no fewer
+// than two are at any time. One that fails ends the rolling restart.
+func TestRollingRestartWithSurge(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, rolling)
+	s.Start()
+	before := waitNames(t, s, "web@1", "web@2")
+	since := newestEvent(s)
+	if r := s.MustCtl("restart", "--rolling", "web"); !strings.Contains(r.Out, "web@2: running") {
+		t.Errorf("ctl restart --rolling says %q", r.Out)
+	}
+	after := waitNames(t, s, "web@1", "web@2")
+	if same := unchanged(before, after); len(same) > 0 {
+		t.Errorf("%v were not restarted", same)
+	}
+	if n := fewestUp(s, since, before); n < 2 {
+		t.Errorf("%d replicas ran at a time, want at least 2", n)
+	}
+
+	s.Write("broken", "")
+	const failed = "the extra replica web@3 failed: "
+	if r := s.Ctl("restart", "--rolling", "web"); r.Exit != 1 || !strings.Contains(r.ErrOut, "web@1: not restarted: "+failed) {
+		t.Errorf("ctl restart --rolling: exit status %d\n%s%s", r.Exit, r.Out, r.ErrOut)
+	}
+	if same := unchanged(after, waitNames(t, s, "web@1", "web@2")); len(same) != 2 {
+		t.Errorf("only %v still run after a failure", same)
+	}
+	if text := s.MustCtl("events").Out; !strings.Contains(text, "web: rolling restart ended: "+failed) {
+		t.Errorf("the events don't say why it ended:\n%s", text)
+	}
+}
+
+// TestCanaryDecisions: extra replicas run until the operator decides, also under other superds.
+func TestCanaryDecisions(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, rolling)
+	d := s.Start()
+	before := waitNames(t, s, "web@1", "web@2")
+	for i, decision := range []string{"undo", "continue"} {
+		if r := s.MustCtl("restart", "--rolling", "--canary", "1", "web"); !strings.Contains(r.Out, "web@3: extra replica, running") {
+			t.Errorf("ctl restart --rolling --canary 1 says %q", r.Out)
+		}
+		s.Kill(d.Pid, syscall.SIGKILL)
+		d.FindSupervisor()
+		s.MustCtl("upgrade")
+		d.ErrOut.WaitTimes(t, "the keeper runs the new binary, too", i+1)
+		during := waitNames(t, s, "web@1", "web@2", "web@3")
+		if same := unchanged(before, during); len(same) != 2 {
+			t.Errorf("during the canary only %v still run", same)
+		}
+		const state = "rolling restart of web is under way: 0 of 2 restarted, 1 extra replica up"
+		if text := s.MustCtl("why", "web@1").Out; !strings.Contains(text, "A "+state) {
+			t.Errorf("why web@1:\n%s", text)
+		}
+		if r := s.Ctl("restart", "--rolling", "web"); r.Exit != 1 || !strings.Contains(r.ErrOut, state) {
+			t.Errorf("a second rolling restart: exit status %d\n%s%s", r.Exit, r.Out, r.ErrOut)
+		}
+		if r := s.Ctl("scale", "web=3"); r.Exit != 1 || !strings.Contains(r.ErrOut, state) {
+			t.Errorf("ctl scale: exit status %d\n%s%s", r.Exit, r.Out, r.ErrOut)
+		}
+		s.MustCtl(decision, "web")
+		after := waitNames(t, s, "web@1", "web@2")
+		if same, want := unchanged(before, after), map[string]int{"undo": 2}[decision]; len(same) != want {
+			t.Errorf("after %s %v still run as before, want %d", decision, same, want)
+		}
+	}
+	if r := s.Ctl("continue", "web"); r.Exit != 1 || !strings.Contains(r.ErrOut, "web: no rolling restart is under way") {
+		t.Errorf("ctl continue without one: exit status %d\n%s%s", r.Exit, r.Out, r.ErrOut)
+	}
+}
+
+// TestRollingRestartGoesOn: superd is killed while a replica drains. Its successor goes on. A stop
+// by the operator ends the drain.
+func TestRollingRestartGoesOn(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, rolling)
+	d := s.Start()
+	before := waitNames(t, s, "web@1", "web@2")
+	since := newestEvent(s)
+	s.Write("drain", "")
+	if r := s.Ctl("restart", "--rolling", "--timeout", "1s", "web"); r.Exit != 1 {
+		t.Errorf("ctl restart --rolling: exit status %d\n%s%s", r.Exit, r.Out, r.ErrOut)
+	}
+	s.WaitState("web@1", "stopping")
+	if text := s.MustCtl("why", "web@1").Out; !strings.Contains(text, "Now: drains for the rolling restart.") {
+		t.Errorf("why web@1:\n%s", text)
+	}
+	s.Kill(d.Pid, syscall.SIGKILL)
+	d.FindSupervisor()
+	if st := s.WaitState("web@1", "stopping"); st.Pid != before["web@1"] {
+		t.Errorf("%v, want it draining with pid %d", st, before["web@1"])
+	}
+	if err := os.Remove(s.Path("drain")); err != nil {
+		t.Fatal(err)
+	}
+	harness.Until(t, "the rolling restart is complete", func() bool {
+		return strings.Contains(s.MustCtl("events").Out, "web: rolling restart complete")
+	})
+	if same := unchanged(before, waitNames(t, s, "web@1", "web@2")); len(same) > 0 {
+		t.Errorf("%v were not restarted", same)
+	}
+	if n := fewestUp(s, since, before); n < 2 {
+		t.Errorf("%d replicas ran at a time, want at least 2", n)
+	}
+
+	s.Write("drain", "")
+	s.Ctl("restart", "--rolling", "--timeout", "1s", "web")
+	s.WaitState("web@1", "stopping")
+	began := time.Now()
+	s.MustCtl("stop", "web@1")
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("a stop during the drain takes %v, stop_timeout is 200ms", took)
+	}
+}
+
+// TestReloadRolls: a changed definition restarts the replicas one after the other. Until its turn
+// each runs with the old one.
+func TestReloadRolls(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, rolling)
+	s.Start()
+	before := waitNames(t, s, "web@1", "web@2")
+	since := newestEvent(s)
+	s.Configure(strings.Replace(rolling, "replicas", "environment = { N = '1' }\n\treplicas", 1))
+	if out := s.MustCtl("reload").Out; !strings.Contains(out, "web is restarted by a rolling restart") {
+		t.Errorf("ctl reload says %q", out)
+	}
+	harness.Until(t, "the rolling restart is complete", func() bool {
+		return strings.Contains(s.MustCtl("events").Out, "web: rolling restart complete")
+	})
+	after := waitNames(t, s, "web@1", "web@2")
+	if same := unchanged(before, after); len(same) > 0 {
+		t.Errorf("%v were not restarted", same)
+	}
+	for name, pid := range after {
+		if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err != nil || !strings.Contains(string(text), "\x00N=1\x00") {
+			t.Errorf("%s has the environment %q, %v", name, text, err)
+		}
+	}
+	if n := fewestUp(s, since, before); n < 2 {
+		t.Errorf("%d replicas ran at a time, want at least 2", n)
+	}
+}
