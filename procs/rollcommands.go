@@ -203,10 +203,7 @@ func (s *Supervisor) DecideRoll(names []string, d RollDecision, done func([]Comm
 	for _, in := range found.instances {
 		programs = append(programs, in.Program.Name)
 	}
-	for _, name := range found.empty {
-		programs = append(programs, name)
-	}
-	programs = slices.Compact(programs)
+	programs = slices.Compact(append(programs, found.empty...))
 	outcomes, canceled, remaining := []CommandResult{}, false, len(programs)+1
 	finish := func(all []CommandResult) {
 		outcomes = append(outcomes, all...)
@@ -236,7 +233,7 @@ func (r *rolls) decide(name string, d RollDecision, done func([]CommandResult)) 
 		return "it is over: " + r.text(name)
 	case d == UndoRoll:
 		o.Fail("undone by the operator")
-	case !o.Continue(r.look(program, o), program.RollingOrDefault().Surge):
+	case !o.Continue(r.look(program), program.RollingOrDefault().Surge):
 		return "it does not wait: " + r.text(name)
 	}
 	requested := [...]fsm.ReasonKind{ContinueRoll: fsm.ReasonRequestedContinue, UndoRoll: fsm.ReasonRequestedUndo}

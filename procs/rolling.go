@@ -209,7 +209,7 @@ func (r *rolls) stepOf(name string, o *roll) {
 		}
 	}
 	before := o.Record()
-	restart, wait := o.Next(r.look(program, o), r.limits(program, o))
+	restart, wait := o.Next(r.look(program), r.limits(program, o))
 	for _, instance := range restart {
 		in := r.registry.named(instance)
 		in.Apply(in.Machine.WantRestart(fsm.By(fsm.ActorRoll), true, in.Conditions()))
@@ -222,7 +222,7 @@ func (r *rolls) stepOf(name string, o *roll) {
 	if !o.Is(before) {
 		r.advanced(program, o, before.Stage)
 	}
-	if o.Stage == snapshot.RollEnds && o.Done(r.look(program, o)) {
+	if o.Stage == snapshot.RollEnds && o.Done(r.look(program)) {
 		r.end(name, o)
 	}
 }
@@ -261,7 +261,7 @@ func (r *rolls) limits(program *config.Program, o *roll) rolling.Limits {
 }
 
 // look returns the replicas of a program as a roll sees them.
-func (r *rolls) look(program *config.Program, o *roll) (all []rolling.Replica) {
+func (r *rolls) look(program *config.Program) (all []rolling.Replica) {
 	for _, in := range r.registry.of(program.Name) {
 		extra := r.isExtra(in)
 		if !extra && (in.Membership.Leaves() || !r.replicas.ordinary(program, in.Name)) {

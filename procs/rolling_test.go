@@ -99,7 +99,7 @@ func (h *history) roll(t *testing.T, begin func(done func([]CommandResult)) (fun
 		}
 	}
 	for name, o := range h.sup.rolls.all {
-		t.Logf("%s: %+v: %+v", name, o.Roll.Roll, h.sup.rolls.look(inspect(h.sup).config().Program(name), o))
+		t.Logf("%s: %+v: %+v", name, o.Roll.Roll, h.sup.rolls.look(inspect(h.sup).config().Program(name)))
 	}
 	t.Fatal("the rolling restart does not end")
 	return nil, 0, 0

@@ -46,6 +46,7 @@ func Parse(s string, abs func(path string) string) (Address, error) {
 			return Address{}, fmt.Errorf("%s has an abstract name, which only Unix sockets have: write a path", document.Quote(s))
 		}
 		return parsePath(FIFO, rest, abs)
+	default: // see below
 	}
 	if strings.HasPrefix(s, "/") || strings.HasPrefix(s, abstractMark) {
 		return Address{}, fmt.Errorf("%s does not say what to open: write %q, or \"fifo:…\" for a FIFO", document.Quote(s), "unix:"+s)

@@ -45,8 +45,9 @@ func (r BadRecord) String() string {
 		return "journal record not understood: the rolling restart ends here"
 	case scaleRecord:
 		return "journal record not understood: using the replicas of the configuration"
+	default:
+		return "journal record not understood"
 	}
-	return "journal record not understood"
 }
 
 // A record is a record of the journal before it is decoded.
