@@ -70,10 +70,10 @@ func loadSocket(network, address string) *socketLoad {
 }
 
 // more waits until so many more questions were asked.
-func (l *socketLoad) more(t *testing.T, n int64) {
+func (l *socketLoad) more(t *testing.T) {
 	t.Helper()
-	until := l.asked.Load() + n
-	harness.Until(t, fmt.Sprintf("%d more questions are asked", n), func() bool { return l.asked.Load() >= until })
+	until := l.asked.Load() + 100
+	harness.Until(t, "100 more questions are asked", func() bool { return l.asked.Load() >= until })
 }
 
 // end ends the load, and fails the test if a question was not answered.
@@ -124,22 +124,22 @@ func TestHeldSocketLosesNothing(t *testing.T) {
 			s.WaitState("web", "running")
 			load := loadSocket(name, address)
 			for range 3 {
-				load.more(t, 100)
+				load.more(t)
 				s.MustCtl("restart", "web")
 			}
 			for range 3 {
-				load.more(t, 100)
+				load.more(t)
 				s.Kill(d.Pid, syscall.SIGKILL)
 				d.FindSupervisor()
 				s.MustCtl("restart", "web")
 			}
-			load.more(t, 100)
+			load.more(t)
 			configure("backlog = 100\n" + config)
 			s.MustCtl("reload")
-			load.more(t, 100)
+			load.more(t)
 			s.MustCtl("upgrade", "--binary", s.BuildVersion("two", "2.0"))
 			s.MustCtl("restart", "web")
-			load.more(t, 100)
+			load.more(t)
 			load.end(t)
 		})
 	}
