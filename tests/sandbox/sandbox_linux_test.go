@@ -533,7 +533,7 @@ func TestOpenFilesLimit(t *testing.T) {
 	s.Start(harness.Under(`ulimit -Sn 400 && exec "$@"`))
 	for name, want := range map[string]string{"with": "400\n", "own": "500\n", "without": "400\n"} {
 		s.WaitState(name, "exited")
-		if got := s.Log(name); got != want {
+		if got := s.WaitLog(name, "\n"); got != want {
 			t.Errorf("limit of %s is %q, want %q", name, got, want)
 		}
 	}
