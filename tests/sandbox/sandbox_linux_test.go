@@ -175,6 +175,9 @@ func try(t *testing.T, probes []probe, settings string, options ...func(*exec.Cm
 			for name, want := range map[string]string{"with": p.want, "without": p.without} {
 				name += strconv.Itoa(i)
 				st := s.WaitStatus(name, "ended", func(st harness.Status) bool { return st.State == "exited" || st.State == "failed" })
+				if st.Exit != nil && want != "" && want != "any" {
+					s.WaitLog(name, "\n")
+				}
 				_, got, _ := strings.Cut(strings.TrimSpace(s.Log(name)), " ")
 				if got != want && want != "any" {
 					t.Errorf("%s: %s is %q, want %q; %s", name, p.try, got, want, st.Reason)
