@@ -77,6 +77,7 @@ func TestSimulationSeeds(t *testing.T) {
 		{1797000000026861, observer, "the fake host makes directories for a check, too"},
 		{1797000000027682, observer, "a shutdown waits for what final_kill = false spares"},
 		{1797000000041870, observer, "a forking program announces its command as its main process"},
+		{1798000000038132, observer, "a reload is answered when the instance is removed"},
 		{3986, superd, "the private_tmp of a start that superd was killed during is not removed"},
 	}
 	// With log files: a program kept a file that another one waited for, and replacements kept a
