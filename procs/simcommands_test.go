@@ -103,7 +103,11 @@ func (h *history) checkReloaded(in, run string, at time.Duration) {
 	if done < at {
 		h.fail("%s is said to be reloaded, and has had neither reload_signal nor reload_command", in)
 	}
-	r := inspect(h.sup).instance(in).Run()
+	reloaded := inspect(h.sup).instance(in)
+	if !reloaded.exists() {
+		return // removed before the answer was on record
+	}
+	r := reloaded.Run()
 	if !r.Exists() || r.ID() != run || len(r.Program().CheckCommand) == 0 && len(p.CheckCommand) == 0 {
 		return
 	}

@@ -65,6 +65,11 @@ func (h *history) observe(in instanceView, model *model) {
 		return
 	}
 	forAnOperator := strings.HasPrefix(in.Machine().StartReason().String(), "started by the operator, for ")
+	byReload := in.Machine().StartReason().String() == "started by the configuration (changed)"
+	if model.wantUp && before == fsm.Failed && byReload {
+		// By the new success_exit_codes it may have succeeded
+		model.startLimitHit = model.startLimitHit && in.Machine().StartLimitHit()
+	}
 	if model.wantUp && before.AtRest() && forAnOperator {
 		// The operator has started one of its dependents, perhaps again
 		model.resetFailed()
@@ -194,6 +199,7 @@ func (h *history) checkOutcome(in instanceView, model *model, ran *hosttest.Proc
 		h.expect(in, got == fsm.Backoff, "in backoff")
 		if uncertain { // a reload may have changed what success is
 			model.failures = slices.Clone(in.Machine().Failures())
+			model.startLimitHit = in.Machine().StartLimitHit()
 		}
 	case p.Restart == config.RestartNever:
 		h.expect(in, got == fsm.Failed && !retry, "failed for good")

@@ -73,6 +73,11 @@ func TestSimulationSeeds(t *testing.T) {
 		{1796000000000768, superd, "the exit of a replaced main process is not acknowledged: TestAcknowledgesReplacedProcess in reaper"},
 		{1796000000002884, superd, "a successor gives stop_command no time: TestStopCommandWithoutDeadline in instance"},
 		{1796000000012066, superd, "a signal of superd prevents a restart after a reload: TestReevaluate in fsm"},
+		{1797000000024393, superd, "a run that a reload makes a success counts for the start limit: TestReevaluate in fsm"},
+		{1797000000026861, observer, "the fake host makes directories for a check, too"},
+		{1797000000027682, observer, "a shutdown waits for what final_kill = false spares"},
+		{1797000000041870, observer, "a forking program announces its command as its main process"},
+		{1798000000038132, observer, "a reload is answered when the instance is removed"},
 		{3986, superd, "the private_tmp of a start that superd was killed during is not removed"},
 	}
 	// With log files: a program kept a file that another one waited for, and replacements kept a

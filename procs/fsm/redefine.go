@@ -124,6 +124,9 @@ func (m *Machine) reevaluate(ch Change, c Conditions, rng *rand.Rand) (t Transit
 			return start()
 		case before.Restart == config.RestartNever, m.startLimitHit && p.StartLimit.Failures == 0:
 			return start()
+		case m.startLimitHit && success && p.Restart == config.RestartAlways:
+			m.startLimitHit = false // as in decideAgain
+			return start()
 		case m.startLimitHit && p.StartLimit.RetryAfter != before.StartLimit.RetryAfter:
 			if m.outcome = m.retrySlowly(); m.outcome == RunEndedFinal {
 				return m.stay(disarm), true
@@ -158,6 +161,9 @@ func (m *Machine) decideAgain(ch Change, success bool) {
 		m.makeFinal(RunEndedDone)
 	case policy == config.RestartNever || prevented:
 		m.makeFinal(RunEndedFinal)
+	case hit && success: // the run does not count for the limit that it hit
+		m.startLimitHit = false
+		m.stateReason, m.outcome = m.exitReason, m.retry()
 	case hit && m.program.StartLimit.Failures > 0:
 		m.outcome = m.retrySlowly()
 	default:

@@ -27,6 +27,7 @@ func TestReevaluate(t *testing.T) {
 			p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute, RetryAfter: retry}
 		}
 	}
+	successByNow := func(p *config.Program) { limit(0)(p); p.SuccessExitCodes = []int{3} }
 	schedule := func(p *config.Program) { p.Type, p.Schedule = config.TypeOneshot, "@daily" }
 	oneshot := func(p *config.Program) { p.Type = config.TypeOneshot }
 	noAutostart := func(p *config.Program) { p.Autostart = false }
@@ -79,6 +80,10 @@ func TestReevaluate(t *testing.T) {
 			`exit status 3 after 0s; restart is now "never"`, true},
 		{"failed for good, now never", limit(0), policy(config.RestartNever), crash, false, exitThree, Failed, nil,
 			"exit status 3 after 0s; start limit hit: 1 failure within 1m; retry_after = 0: not retried", false},
+		{"start limit hit, success by now", limit(0), successByNow, crash, false, exitThree, Spawning, []Effect{Disarm, Spawn},
+			"started by the configuration (changed)", true},
+		{"start limit hit, success by now, during the teardown", limit(0), successByNow, crashWithLeftovers, false, exitThree,
+			TearingDown, nil, "exit status 3 after 0s", false},
 		{"during the teardown", none, policy(config.RestartNever), crashWithLeftovers, false, exitThree, TearingDown, nil,
 			`exit status 3 after 0s; restart is now "never"`, false},
 		{"backoff ends: no restart after this code", none, codes, crash, false, exitThree, Failed, []Effect{Disarm},
@@ -126,6 +131,9 @@ func TestReevaluate(t *testing.T) {
 			}
 			if m.stateReason.String() != tt.reason {
 				t.Errorf("reason %q, want %q", m.stateReason, tt.reason)
+			}
+			if success := tt.exit.Success(after.SuccessExitCodes); success && m.startLimitHit {
+				t.Error("the start limit stays hit by a success")
 			}
 		})
 	}

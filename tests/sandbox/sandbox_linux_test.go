@@ -175,6 +175,9 @@ func try(t *testing.T, probes []probe, settings string, options ...func(*exec.Cm
 			for name, want := range map[string]string{"with": p.want, "without": p.without} {
 				name += strconv.Itoa(i)
 				st := s.WaitStatus(name, "ended", func(st harness.Status) bool { return st.State == "exited" || st.State == "failed" })
+				if st.Exit != nil && want != "" && want != "any" {
+					s.WaitLog(name, "\n")
+				}
 				_, got, _ := strings.Cut(strings.TrimSpace(s.Log(name)), " ")
 				if got != want && want != "any" {
 					t.Errorf("%s: %s is %q, want %q; %s", name, p.try, got, want, st.Reason)
@@ -533,7 +536,7 @@ func TestOpenFilesLimit(t *testing.T) {
 	s.Start(harness.Under(`ulimit -Sn 400 && exec "$@"`))
 	for name, want := range map[string]string{"with": "400\n", "own": "500\n", "without": "400\n"} {
 		s.WaitState(name, "exited")
-		if got := s.Log(name); got != want {
+		if got := s.WaitLog(name, "\n"); got != want {
 			t.Errorf("limit of %s is %q, want %q", name, got, want)
 		}
 	}

@@ -92,6 +92,9 @@ func (k *Kernel) mainAnnounced(run string, pid int) {
 	main, p := k.mains[run], k.Process(pid)
 	// Without a result of the spawn superd knows the first main process by its start record only
 	if p != nil && (main != nil && p.Instance == main.Instance || main == nil && p.Run == run) {
+		if main != nil && main != p {
+			p.isLauncher = false // a program may announce its command
+		}
 		k.setMain(run, p)
 	}
 }

@@ -93,7 +93,9 @@ func (k *Kernel) Spawn(spec *host.SpawnSpec, done func(host.Child, error)) host.
 	if log != nil {
 		log.Begun++
 	}
-	if fault == nil && spec.Program.RemovesDirectories() && k.chance(k.Mix.DirectoryFails) {
+	// Drawn for each process, so that histories stay the same
+	fails := fault == nil && spec.Program.RemovesDirectories() && k.chance(k.Mix.DirectoryFails)
+	if fails && spec.BeginsRun {
 		fault = &host.SpawnError{Stage: "make runtime directory", Err: syscall.EROFS, Fault: host.FaultProgram}
 	}
 	commit := func() {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -114,6 +115,8 @@ func (s *Search) take(pid int, err error, found []host.Member) {
 // guess takes the one process whose parent is not in the tree. A process that forks twice leaves
 // another one for a moment, so two looks in a row must find the same.
 func (s *Search) guess(found []host.Member) {
+	// A scan has them in any order
+	slices.SortFunc(found, func(a, b host.Member) int { return a.Process.Pid() - b.Process.Pid() })
 	var roots []int
 	var names []string
 	for _, m := range found {
