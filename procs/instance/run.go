@@ -72,6 +72,7 @@ func (r *run) snapshot() *snapshot.Run {
 		StartDeadline: r.readiness.until(), StopLimit: r.stop.limit, Health: r.savedHealth,
 		Group: int(r.main.group), OOMKills: int(r.main.oomKills), EnvSum: r.spawn.envSum,
 		StopDeadline: r.stop.deadline, TeardownDeadline: r.stop.teardownDeadline,
+		KillSignal:      int(r.main.killing),
 		SandboxWarnings: r.in.sandbox, SparedRecorded: r.sparedRecorded,
 		Hook: r.hook.snapshot(), PreStarted: r.spawn.preStarted, PostStopped: r.postStopped,
 	}
@@ -102,7 +103,7 @@ func restoreRun(in *Instance, number uint64, v *snapshot.Run) *run {
 	r.main.startedAt, r.main.group, r.main.oomKills = v.StartedAt, int32(v.Group), int32(v.OOMKills)
 	r.stop.deadline, r.stop.limit = v.StopDeadline, v.StopLimit
 	r.stop.teardownDeadline, r.postStopped = v.TeardownDeadline, v.PostStopped
-	r.sparedRecorded = v.SparedRecorded
+	r.sparedRecorded, r.main.killing = v.SparedRecorded, int32(v.KillSignal)
 	if v.Beside != nil {
 		r.ownBeside().Restore(v.Beside)
 	}
