@@ -41,8 +41,8 @@ type history struct {
 	drawsOutput   bool // whether log options and limits are drawn
 	drawsStops    bool // whether kill signals, exit codes and sandboxes are drawn
 	drawsRestarts bool // whether programs with a check_command are restarted
-	// Checks before restarts that are under way, by instance
-	checks map[string]restartCheck
+	// Checks before restarts that are under way, by instance, the oldest first
+	checks map[string][]restartCheck
 	// Whether a command is being given; later it is carried out after its checks
 	commanding bool
 	// Instances by the paths of their FIFOs
@@ -117,7 +117,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		drawsOutput:    seed%8 == 3,
 		drawsStops:     seed%8 == 2,
 		drawsRestarts:  seed%16 == 12,
-		checks:         map[string]restartCheck{},
+		checks:         map[string][]restartCheck{},
 		fifos:          map[string]string{},
 	}
 	h.rolling = rollModel{drawn: seed%8 == 0, failed: map[string]bool{}, extras: map[instanceView]bool{}}

@@ -403,7 +403,7 @@ func (h *history) checkRest() {
 		}
 		main, others := h.kernel.CountLiving(in.name())
 		mains += main
-		if definition := inspect(h.sup).config().Program(p.Name); in.Run().Exists() && definition != nil && h.kernel.Definition(in.Run().ID()) != nil {
+		if definition := inspect(h.sup).config().Program(p.Name); in.Run().Exists() && definition != nil && h.kernel.Definition(in.Run().ID()) != nil && !h.staysAlive(in) {
 			// A program with a schedule continues its run; the next run has the new
 			// definition.
 			if c := config.CompareProgram(h.kernel.Definition(in.Run().ID()), definition); c.Restarts() && !definition.Scheduled() && !h.rolling.failed[p.Name] && inspect(h.sup).rolls()[p.Name].Stage == "" {

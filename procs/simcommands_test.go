@@ -2,7 +2,6 @@ package procs
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -61,7 +60,9 @@ func (h *history) beginChecks(selected []instanceView) (any bool) {
 		begun[in.name()] = c
 	}
 	if any {
-		maps.Copy(h.checks, begun)
+		for name, c := range begun {
+			h.checks[name] = append(h.checks[name], c)
+		}
 	}
 	return any
 }
@@ -69,12 +70,13 @@ func (h *history) beginChecks(selected []instanceView) (any bool) {
 // onCommand is called before a command is carried out for an instance. One that comes later than it
 // was given is a restart after checks.
 func (h *history) onCommand(on *instance.Instance, op Op) {
-	c, later := h.checks[on.Name]
+	checks := h.checks[on.Name]
 	in := inspect(h.sup).instance(on.Name)
-	if h.commanding || !later || in.In != on {
+	if h.commanding || len(checks) == 0 || in.In != on {
 		return
 	}
-	delete(h.checks, on.Name)
+	c := checks[0]
+	h.checks[on.Name] = checks[1:]
 	if r := in.Run(); r.Exists() && r.ID() == c.run && in.state() == fsm.Running {
 		if ended := h.kernel.Commands(c.run, hosttest.CheckArgument); ended.SucceededAt < c.at {
 			h.fail("%s is restarted, and its check_command has not succeeded: %+v", in.name(), ended)

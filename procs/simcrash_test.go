@@ -38,6 +38,7 @@ type beforeCrash struct {
 	machine       fsm.Machine
 	due           time.Duration // time of the next start; 0: none
 	stopDeadline  time.Duration
+	stopCommand   bool // whether stop_command is under way
 	startDeadline time.Duration
 	process       *hosttest.Process // main process; nil: none
 	hook          *hosttest.Process
@@ -53,6 +54,9 @@ func crashStateOf(in instanceView) beforeCrash {
 	if r := in.Run(); r.Exists() {
 		m.stopDeadline, m.startDeadline = r.StopDeadline(), r.StartDeadline()
 		m.process = simProcessOf(r.Process())
+		if beside := in.record().Run.Beside; beside != nil {
+			m.stopCommand = beside.StopCommand == snapshot.StopCommandRuns
+		}
 		if r.Hook().Exists() {
 			m.hook = simProcessOf(r.Hook().Process())
 		}
@@ -240,7 +244,9 @@ func (h *history) checkAdopted(in instanceView, was beforeCrash) {
 	if is, was := recordedOf(in, &b), recordedOf(in, &a); is != was {
 		h.fail("%s is recovered as %s; it was %s", in.name(), is, was)
 	}
-	if a.State() == fsm.Stopping && was.stopDeadline != is.stopDeadline && is.stopDeadline > h.v.Now() {
+	// Without stop_command in the definition, the stop signal follows, with the whole time-out
+	signaled := was.stopCommand && len(in.Run().Program().StopCommand) == 0
+	if a.State() == fsm.Stopping && was.stopDeadline != is.stopDeadline && is.stopDeadline > h.v.Now() && !signaled {
 		h.fail("%s: the stop time-out is over at %v, it should be at %v", in.name(), is.stopDeadline, was.stopDeadline)
 	}
 	if a.State() == fsm.Starting && was.startDeadline != is.startDeadline && is.startDeadline > h.v.Now()+2*time.Second {

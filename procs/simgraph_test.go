@@ -332,17 +332,20 @@ func (h *history) checkGraph(in instanceView, w *observedInstance) {
 		if in.machineAwaitsSchedule() || slices.ContainsFunc(requires, notAllUp) || slices.ContainsFunc(after, anyComing) {
 			break
 		}
-		occupied := func(other instanceView) bool {
-			sameProgram := config.ProgramOf(other.name()) == config.ProgramOf(in.name())
-			return other.leaves() && sameProgram && numbered(other.name()) != numbered(in.name()) ||
-				h.drawsOutput && other != in && sharesLogFile(in, other)
-		}
+		occupied := func(other instanceView) bool { return h.precludes(other, in) }
 		// During a shutdown nothing starts: such an instance waits for its stop
 		idle = !h.anyInstance(occupied) && (!in.restartPending() || len(h.dependents(in)) == 0) && !in.awaitsStop()
 	}
 	if h.lastsTooLong(&model.graph.idle, idle) {
 		h.fail("%s is %s without a blocker: %s", in.name(), w.state.Name(), in.reason())
 	}
+}
+
+// precludes reports whether other must be removed, or release a log file, before in may start.
+func (h *history) precludes(other, in instanceView) bool {
+	sameProgram := config.ProgramOf(other.name()) == config.ProgramOf(in.name())
+	return other.leaves() && sameProgram && numbered(other.name()) != numbered(in.name()) ||
+		h.drawsOutput && other != in && sharesLogFile(in, other)
 }
 
 // checkStop checks that an instance is not stopped before its dependents and, in a shutdown, not
@@ -398,7 +401,8 @@ func (h *history) resetRequirements(in instanceView) {
 // mayWait reports whether an instance may wait long after the last fault.
 func (h *history) mayWait(in instanceView) bool {
 	requires, after := h.dependencies(in)
-	return slices.ContainsFunc(requires, notAllUp) || slices.ContainsFunc(after, anyComing)
+	return slices.ContainsFunc(requires, notAllUp) || slices.ContainsFunc(after, anyComing) ||
+		h.anyInstance(func(other instanceView) bool { return h.staysAlive(other) && h.precludes(other, in) })
 }
 
 func showDependencies(c *config.Config) (text []string) {

@@ -78,6 +78,11 @@ func TestSimulationSeeds(t *testing.T) {
 		{1797000000027682, observer, "a shutdown waits for what final_kill = false spares"},
 		{1797000000041870, observer, "a forking program announces its command as its main process"},
 		{1798000000038132, observer, "a reload is answered when the instance is removed"},
+		{1798000000061634, observer, "what final_kill = false spares keeps the definition of its run"},
+		{1798000000117186, observer, "as 1798000000061634, and another numbering of the program waits for it"},
+		{1798000000092092, observer, "a restart is requested while the check of an earlier one is under way"},
+		{1799000000028810, superd, "a successor kills by a later definition: TestKillSignalOfARun in instance"},
+		{1799000000102828, observer, "a reload removes a stop_command during it, and superd is killed"},
 		{3986, superd, "the private_tmp of a start that superd was killed during is not removed"},
 	}
 	// With log files: a program kept a file that another one waited for, and replacements kept a

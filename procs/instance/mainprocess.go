@@ -24,6 +24,8 @@ type mainProcess struct {
 	watch       *loop.Watch // for its exit; nil if its pidfd can't be watched
 	firstWatch  loop.Watch  // storage of watch for the first main process
 	group       int32       // process group of the first main process, once that is gone
+	// Kill signal that it gets; 0 before. Definitions that come later have no effect on it
+	killing     int32
 	id          pidfd.Identity
 	fdName      host.FDName   // name of its pidfd in the descriptor store
 	count       int32         // number of main processes so far

@@ -72,6 +72,7 @@ func (r *run) snapshot() *snapshot.Run {
 		StartDeadline: r.readiness.until(), StopLimit: r.stop.limit, Health: r.savedHealth,
 		Group: int(r.main.group), OOMKills: int(r.main.oomKills), EnvSum: r.spawn.envSum,
 		StopDeadline: r.stop.deadline, TeardownDeadline: r.stop.teardownDeadline,
+		KillSignal:      int(r.main.killing),
 		SandboxWarnings: r.in.sandbox, SparedRecorded: r.sparedRecorded,
 		Hook: r.hook.snapshot(), PreStarted: r.spawn.preStarted, PostStopped: r.postStopped,
 	}
@@ -103,7 +104,7 @@ func restoreRun(in *Instance, number uint64, v *snapshot.Run) *run {
 	r.stop.deadline, r.stop.limit = v.StopDeadline, v.StopLimit
 	r.stop.teardownDeadline, r.postStopped = v.TeardownDeadline, v.PostStopped
 	r.main.drains = v.StopDeadline != 0 && in.Machine.Drains()
-	r.sparedRecorded = v.SparedRecorded
+	r.sparedRecorded, r.main.killing = v.SparedRecorded, int32(v.KillSignal)
 	if v.Beside != nil {
 		r.ownBeside().Restore(v.Beside)
 	}

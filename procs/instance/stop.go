@@ -23,7 +23,7 @@ type stopping struct {
 	deadline  time.Duration // end of the stop time-out; 0 before a stop
 	limit     time.Duration // latest deadline that the program can request
 	timer     *loop.Timer   // StopTimeout; nil before a stop
-	killTimer *loop.Timer   // KillTimeout; nil before SIGKILL
+	killTimer *loop.Timer   // KillTimeout; nil before the kill signal
 	// When leftover processes get SIGKILL; 0 while the main process lives
 	teardownDeadline time.Duration
 }
@@ -203,7 +203,10 @@ func (s *stopping) kill() {
 	r := s.run
 	in := r.in
 	s.timer.Stop() // a hurried stop does not wait for it
-	sig := r.stop.killSignal()
+	if r.main.killing == 0 || in.Env.Owner.Phase().Hurry {
+		r.main.killing = int32(s.killSignal())
+	}
+	sig := syscall.Signal(r.main.killing)
 	limit := "stop_timeout"
 	if r.main.drains && r.program.DrainTimeout != 0 {
 		limit = "drain_timeout"

@@ -1,13 +1,18 @@
 package instance
 
 import (
+	"slices"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"superd/config"
 	"superd/pidfd"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
+	"superd/procs/host"
 	"superd/procs/host/hosttest"
 	"superd/procs/instance/paths"
 	"superd/procs/snapshot"
@@ -154,4 +159,36 @@ func TestStopCommandWithoutDeadline(t *testing.T) {
 	}
 	b.v.RunFor(time.Minute)
 	b.close()
+}
+
+// TestKillSignalOfARun: a definition that comes after the kill signal changes nothing about that,
+// neither for a successor nor in a hurry.
+func TestKillSignalOfARun(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		b := runningBench(t, func(p *config.Program) { p.KillSignal = unix.SIGQUIT })
+		b.kernel.AllowKill(b.in.Program)
+		main := b.main()
+		main.IgnoresStop, main.Unkillable = true, true
+		b.stop()
+		b.v.RunFor(10*time.Second + host.KillPause/2)
+		b.redefine(func(p *config.Program) { p.KillSignal, p.NoFinalKill = 0, true })
+		b.kernel.AllowKill(b.in.Program)
+		if restarted {
+			b.succeed()
+		}
+		b.v.RunFor(host.KillPause)
+		const want = "process 2 survives SIGQUIT: state D (disk sleep)"
+		if !slices.Equal(b.unkillable, []string{want}) {
+			t.Errorf("restarted %v: unkillable %q, want %q", restarted, b.unkillable, want)
+		}
+		b.redefine(func(p *config.Program) { p.NoFinalKill = false })
+		b.kernel.AllowKill(b.in.Program)
+		b.phase.Hurry = true
+		b.in.Hurry()
+		if sig := syscall.Signal(b.in.run.main.killing); sig != unix.SIGKILL {
+			t.Errorf("restarted %v: in a hurry it gets %v, want SIGKILL", restarted, sig)
+		}
+		b.v.RunFor(time.Hour)
+		b.close()
+	}
 }

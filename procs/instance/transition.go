@@ -1,6 +1,8 @@
 package instance
 
 import (
+	"syscall"
+
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -39,7 +41,7 @@ func (in *Instance) perform(effect fsm.Effect) {
 			in.run.stop.armKill()
 			return
 		}
-		in.reportUnkillable(in.run.stop.killSignal(), in.run.main.process.Pid())
+		in.reportUnkillable(syscall.Signal(in.run.main.killing), in.run.main.process.Pid())
 	case fsm.EndRun:
 		in.run.end()
 	case fsm.ArmRestart:
@@ -63,7 +65,7 @@ func (in *Instance) Hurry() {
 		in.Apply(in.Machine.StopNow())
 	case in.Machine.State() == fsm.Stopping:
 		r.stop.timedOut()
-	case in.Machine.State() == fsm.Killing && r.program.KillSignal != 0:
+	case in.Machine.State() == fsm.Killing && r.main.killing != int32(unix.SIGKILL):
 		r.stop.kill()
 	case r != nil && r.teardown != nil:
 		r.teardown.Kill()

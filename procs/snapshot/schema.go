@@ -174,6 +174,8 @@ type Run struct {
 	// What of its sandbox could not be enforced
 	SandboxWarnings []string      `json:"sandbox_warnings,omitempty"`
 	StopDeadline    time.Duration `json:"stop_deadline,omitempty"`
+	// Kill signal of the main process; 0 before
+	KillSignal int `json:"kill_signal,omitempty"`
 	// When leftover processes get SIGKILL
 	TeardownDeadline time.Duration `json:"teardown_deadline,omitempty"`
 	// It is on record that processes which outlived the stop time-out are not killed
