@@ -57,10 +57,14 @@ func (r *replicas) configured(program *config.Program, instance string) bool {
 	return r.ordinary(program, instance) || 1 <= extra && extra <= r.rolls.extras(program.Name)
 }
 
-// ordinary reports whether the program has that instance by scale or configuration.
+// ordinary reports whether the program has that instance by scale or configuration. One with a
+// process for each connection has as many instances as that takes, see [onconnect.Connectors].
 func (r *replicas) ordinary(program *config.Program, instance string) bool {
 	count, numbered := r.count(program)
 	n := config.NumberOf(instance)
+	if program.Accepts() {
+		return instance == program.Name || 2 <= n && n <= program.Sockets.MaxConnections
+	}
 	return numbered && 1 <= n && n <= count || !numbered && instance == program.Name
 }
 
@@ -323,7 +327,7 @@ func (r *replicas) replace(in *instance.Instance, program *config.Program) {
 // scaleFits reports whether the scale is valid for that definition of its program. A program that
 // names its log file has one instance, or none.
 func scaleFits(v snapshot.Scale, p *config.Program) bool {
-	return p.Replicas == v.Configured && (v.Replicas == 0 || !namesLogFile(p)) &&
+	return !p.Accepts() && p.Replicas == v.Configured && (v.Replicas == 0 || !namesLogFile(p)) &&
 		(v.Replicas <= 1 || p.SharedDirectory() == "")
 }
 

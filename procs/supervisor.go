@@ -25,6 +25,7 @@ import (
 	"superd/config"
 	"superd/procs/deps"
 	"superd/procs/eventlog"
+	"superd/procs/fsm"
 	"superd/procs/handover"
 	"superd/procs/host"
 	"superd/procs/instance"
@@ -141,6 +142,11 @@ func (s *Supervisor) makeParts() {
 		Loop: p.Loop, Scope: p.Scope, Host: p.Host, Log: p.Log, Sockets: held, Instances: reg.of,
 		Config: func() *config.Config { return s.config.active },
 		Ending: func() bool { return s.shutdown.begun },
+		Create: func(p *config.Program, name string) *instance.Instance {
+			s.replicas.create(name, p, nil)
+			return reg.named(name)
+		},
+		Retire: func(in *instance.Instance) { s.replicas.retire(in, fsm.By(fsm.ActorIdle)) },
 	})
 	s.readyNotifier = &readyNotifier{
 		platform: p, registry: reg, reconciler: s.reconciler, shutdown: s.shutdown,
@@ -156,7 +162,9 @@ func (s *Supervisor) makeParts() {
 	}
 	s.self.recorder, s.self.shutdown, s.self.config, s.self.exitPolicy =
 		s.recorder, s.shutdown, s.config, s.exitPolicy
-	s.conflicts = newConflicts(reg, s.reconciler, func(in *instance.Instance) bool { return s.rolls.isExtra(in) })
+	s.conflicts = newConflicts(reg, s.reconciler, func(in *instance.Instance) bool {
+		return s.rolls.isExtra(in) || in.Program.Accepts()
+	})
 	s.replicas = &replicas{
 		platform: p, registry: reg, recorder: s.recorder, config: s.config,
 		conflicts: s.conflicts, subscriptions: s.subscriptions, waiters: s.waiters,
