@@ -26,6 +26,7 @@ type replicas struct {
 	exitPolicy    *exitPolicy
 	scales        map[string]snapshot.Scale // replica counts set by an operator, by program
 	rolls         *rolls                    // some need extra replicas; set when they are made
+	onRemoved     func(program string)      // called when an instance is gone, and perhaps replaced
 	// Reports whether a new instance must not start yet; nil except in a recovery
 	refuses func(*instance.Instance) bool
 }
@@ -253,6 +254,7 @@ func (r *replicas) remove(in *instance.Instance) {
 		}
 		r.conflicts.release(in)
 		r.exitPolicy.endIfAllEnded()
+		r.onRemoved(in.Program.Name)
 	}
 	for _, w := range r.waiters.take(in) {
 		w.done(CommandResult{State: fsm.Stopped, OK: w.op == OpStop, Message: "removed"})

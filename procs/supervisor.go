@@ -140,8 +140,9 @@ func (s *Supervisor) makeParts() {
 	})
 	s.connectors = onconnect.New(onconnect.Options{
 		Loop: p.Loop, Scope: p.Scope, Host: p.Host, Log: p.Log, Sockets: held, Instances: reg.of,
-		Config: func() *config.Config { return s.config.active },
-		Ending: func() bool { return s.shutdown.begun },
+		Config:  func() *config.Config { return s.config.active },
+		Ending:  func() bool { return s.shutdown.begun },
+		Rolling: func(program string) bool { return s.rolls.all[program] != nil },
 		Create: func(p *config.Program, name string) *instance.Instance {
 			s.replicas.create(name, p, nil)
 			return reg.named(name)
@@ -169,7 +170,7 @@ func (s *Supervisor) makeParts() {
 		platform: p, registry: reg, recorder: s.recorder, config: s.config,
 		conflicts: s.conflicts, subscriptions: s.subscriptions, waiters: s.waiters,
 		reconciler: s.reconciler, shutdown: s.shutdown, exitPolicy: s.exitPolicy,
-		scales: map[string]snapshot.Scale{},
+		scales: map[string]snapshot.Scale{}, onRemoved: s.connectors.Update,
 	}
 	s.rolls = &rolls{
 		platform: p, registry: reg, recorder: s.recorder, config: s.config, replicas: s.replicas,

@@ -22,6 +22,9 @@ func dial(t *testing.T, network, address string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(harness.Deadline)); err != nil {
+		t.Fatal(err)
+	}
 	return c
 }
 
@@ -33,6 +36,12 @@ func line(t *testing.T, c net.Conn) string {
 		t.Fatalf("read %q: %v", text, err)
 	}
 	return strings.TrimSuffix(text, "\n")
+}
+
+// waitOpen waits until so many addresses are open.
+func waitOpen(s *harness.Site, n int) {
+	s.T.Helper()
+	harness.Until(s.T, "the sockets are open", func() bool { return strings.Count(s.MustCtl("sockets").Out, " open ") == n })
 }
 
 // acceptSite returns a site with a program that answers each connection by a line, and then by what
@@ -58,6 +67,7 @@ func TestAccept(t *testing.T) {
 	t.Parallel()
 	s, address := acceptSite(t, "")
 	d := s.Start()
+	waitOpen(s, 2)
 	st := s.WaitState("echo", "waiting")
 	if st.Reason != "waits for a connection" {
 		t.Errorf("%v, want it to wait for a connection", st)
@@ -132,7 +142,7 @@ func TestConnectionFlood(t *testing.T) {
 		start_limit = { failures = 0 }
 		`)
 	d := s.Start()
-	harness.Until(t, "the sockets are open", func() bool { return strings.Count(s.MustCtl("sockets").Out, " open ") == 2 })
+	waitOpen(s, 2)
 	var flood sync.WaitGroup
 	over := make(chan struct{})
 	for _, name := range []string{"accepts", "starts"} {
@@ -172,5 +182,62 @@ func TestConnectionFlood(t *testing.T) {
 	}
 	if spent > took/2 {
 		t.Errorf("superd has spent %v in %v", spent, took)
+	}
+}
+
+// TestAcceptPassing: a process gets its connection as systemd passes it, and a reload, an upgrade
+// and a restart of superd leave those that are open.
+func TestAcceptPassing(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, "")
+	configure := func(text string) {
+		s.Configure(fmt.Sprintf(`
+			[socket.echo]
+			listen = "unix:DIR/s"
+			[program.echo]
+			command = ["sh", "-c", 'echo %s $LISTEN_FDS $LISTEN_FDNAMES $((LISTEN_PID - $$$$)) >&3; exec cat <&3 >&3']
+			sockets = ["echo"]
+			socket_pass = "systemd"
+			autostart = "on-connect"
+			accept = true
+			`, text))
+	}
+	configure("one")
+	d := s.Start()
+	waitOpen(s, 1)
+	first := dial(t, "unix", s.Path("s"))
+	if got := line(t, first); got != "one 1 connection 0" {
+		t.Errorf("%q, want one connection", got)
+	}
+	configure("two")
+	s.MustCtl("reload")
+	second := dial(t, "unix", s.Path("s"))
+	if got := line(t, second); got != "two 1 connection 0" {
+		t.Errorf("%q, want the new command", got)
+	}
+	s.MustCtl("upgrade", "--binary", s.BuildVersion("two", "2.0"))
+	s.Kill(d.Pid, syscall.SIGKILL)
+	d.FindSupervisor()
+	third := dial(t, "unix", s.Path("s"))
+	for i, c := range []net.Conn{third, second, first} {
+		if i == 0 {
+			line(t, c)
+		}
+		fmt.Fprintln(c, "still here")
+		if got := line(t, c); got != "still here" {
+			t.Errorf("connection %d: %q", i, got)
+		}
+	}
+	s.MustCtl("restart", "echo")
+	if text, err := io.ReadAll(first); len(text) > 0 || err != nil {
+		t.Errorf("after the restart: %q, %v", text, err)
+	}
+	if got := line(t, dial(t, "unix", s.Path("s"))); got != "two 1 connection 0" {
+		t.Errorf("%q, want that it accepts again", got)
+	}
+	for _, args := range [][]string{{"scale", "echo=3"}, {"restart", "--rolling", "echo"}} {
+		if r := s.Ctl(args...); r.Exit == 0 || !strings.Contains(r.Out+r.ErrOut, "it has a process for each connection") {
+			t.Errorf("ctl %v: exit status %d, %s%s", args, r.Exit, r.Out, r.ErrOut)
+		}
 	}
 }

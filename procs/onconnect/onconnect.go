@@ -28,6 +28,7 @@ type Options struct {
 	Config    func() *config.Config                     // the active one
 	Instances func(program string) []*instance.Instance // of a program
 	Ending    func() bool                               // superd shuts down
+	Rolling   func(program string) bool                 // a rolling restart of it is under way
 	// Create adds an instance of a program, and Retire removes one
 	Create func(p *config.Program, instance string) *instance.Instance
 	Retire func(in *instance.Instance)
@@ -139,6 +140,9 @@ func (c *Connectors) connected(name string) {
 	c.forget(name)
 	c.started[name] = max(c.Loop.Now(), 1)
 	for _, in := range slices.Clone(c.Instances(name)) {
+		if in.Membership.Leaves() {
+			continue
+		}
 		in.Apply(in.Machine.WantUp(fsm.By(fsm.ActorConnection), false, in.Conditions()))
 	}
 }
@@ -165,10 +169,18 @@ func (c *Connectors) ForgetAll() {
 // isDown reports whether all instances of a program are down and a connection may start them. What
 // the operator has stopped stays down, and so does what has failed for good.
 func (c *Connectors) isDown(name string) bool {
-	all := c.Instances(name)
-	return len(all) > 0 && !slices.ContainsFunc(all, func(in *instance.Instance) bool {
+	some := false
+	for _, in := range c.Instances(name) {
 		desired := in.Machine.Desired()
-		return !in.Machine.State().AtRest() || in.Machine.State() == fsm.Failed || in.Membership.Leaves() ||
-			in.Quarantined() || !desired.Up && desired.By.Is(fsm.ActorOperator)
-	})
+		switch {
+		case !in.Machine.State().AtRest(), in.Quarantined():
+			return false
+		case in.Membership.Leaves():
+		case in.Machine.State() == fsm.Failed, !desired.Up && desired.By.Is(fsm.ActorOperator):
+			return false
+		default:
+			some = true
+		}
+	}
+	return some
 }
