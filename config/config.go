@@ -383,6 +383,14 @@ func (p *Program) template() *environ.Template {
 // Scheduled reports whether the program has a schedule and is valid.
 func (p *Program) Scheduled() bool { return p.Schedule != "" && len(p.Invalid) == 0 }
 
+// Accepts reports whether superd accepts the program's connections, and the program is valid.
+func (p *Program) Accepts() bool {
+	return p.Sockets != nil && p.Sockets.Accept && len(p.Invalid) == 0
+}
+
+// Triggered reports whether each run needs a trigger: a time of the schedule, or a connection.
+func (p *Program) Triggered() bool { return p.Scheduled() || p.Accepts() }
+
 func compareNames(a, b *Program) int { return strings.Compare(a.Name, b.Name) }
 
 // Program returns the program with that name, nil if there is none.

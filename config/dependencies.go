@@ -37,6 +37,8 @@ func (l *loader) checkDependencies() {
 				switch {
 				case name != d.Name && l.builders[name] != nil && l.builders[name].Schedule != "":
 					item.Fail("%q runs on a schedule, so it can't be a dependency: remove it, or name a one-shot without a schedule", name)
+				case name != d.Name && l.builders[name] != nil && l.builders[name].sockets.Accept:
+					item.Fail("%q has a process for each connection, so it can't be a dependency: remove it", name)
 				case name == "" || l.builders[name] != nil && name != d.Name:
 				case name == d.Name:
 					item.Fail("%q can't depend on itself: remove it", name)

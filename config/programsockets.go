@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,7 +21,7 @@ type ProgramSockets struct {
 	List []ProgramSocket // not empty; descriptors are in this order
 	Pass SocketPass
 
-	OnConnect      bool          // started by the first connection; Autostart is false then
+	OnConnect      bool          // started by a connection; Autostart is true only with Accept
 	IdleTimeout    time.Duration // without a connection, until it is stopped; 0: it is not
 	Accept         bool          // superd accepts, and each connection has a process of its own
 	MaxConnections int           // with Accept; 1 or more
@@ -78,6 +79,11 @@ func (s *ProgramSockets) FDs() []SocketFD {
 	return all
 }
 
+// Listeners returns the sockets as those of a program that accepts by itself.
+func (s *ProgramSockets) Listeners() *ProgramSockets {
+	return &ProgramSockets{List: s.List, Pass: PassSystemd}
+}
+
 // First returns the number of the first descriptor, or that of the connection with Accept.
 func (s *ProgramSockets) First() int {
 	if s.Pass == PassStdin {
@@ -112,7 +118,7 @@ func programSocketKeys() []key {
 		bind("program", "socket_pass", codec.Choice(PassSystemd, PassFD, PassStdin),
 			func(d *builder) *SocketPass { return &d.sockets.Pass },
 			"How: as systemd passes them; as descriptors whose numbers are in "+
-				"`${SOCKET_FD_NAME}`; or as standard input."),
+				"`${SOCKET_FD_NAME}`; or as standard input, which is the default with `accept`."),
 		bind("program", "idle_timeout", codec.Duration(true),
 			func(d *builder) *time.Duration { return &d.sockets.IdleTimeout },
 			"With `autostart = \"on-connect\"`: after how long without a connection it is "+
@@ -124,7 +130,8 @@ func programSocketKeys() []key {
 				"socket."),
 		bind("program", "max_connections", codec.Integer(1, most),
 			func(d *builder) *int { return &d.sockets.MaxConnections },
-			"With `accept`: how many connections are served at a time. More wait."),
+			"With `accept`: how many connections are served at a time, which is also the "+
+				"greatest number of processes. More wait."),
 	}
 }
 
@@ -181,6 +188,7 @@ func (l *loader) joinSockets() {
 			d.checkStarts(starts)
 		}
 	}
+	l.checkShared()
 	l.checkRemoved()
 	for _, d := range l.sockets {
 		if !used[d.Name] && len(d.Invalid) == 0 {
@@ -262,6 +270,25 @@ func (d *builder) checkStarts(starts map[string]*builder) {
 	}
 }
 
+// checkShared refuses a socket of a program whose connections superd accepts in another program.
+func (l *loader) checkShared() {
+	for _, d := range l.programs {
+		if !d.sockets.Accept {
+			continue
+		}
+		for _, other := range l.programs {
+			for i, s := range other.sockets.List {
+				if other == d || !slices.ContainsFunc(d.sockets.List, func(own ProgramSocket) bool { return own.Name == s.Name }) {
+					continue
+				}
+				items, _ := other.mistakeAt("sockets").Items()
+				items[i].Fail("superd accepts the connections to %q for %q (%s): remove it here, or write accept = false there",
+					s.Name, d.Name, d.self.Position())
+			}
+		}
+	}
+}
+
 // checkSockets checks the keys of a program that concern its sockets in combination.
 func (d *builder) checkSockets() {
 	s := &d.sockets
@@ -298,7 +325,10 @@ func (d *builder) checkSockets() {
 // checkAccept checks a program that has a process for each connection.
 func (d *builder) checkAccept() {
 	s := &d.sockets
-	d.mistakeAt("accept").Warn("superd does not accept connections for programs yet, so this one is not started: write accept = false, and let it accept by itself")
+	d.Autostart = true // it accepts from the beginning
+	if !d.anySet("socket_pass") {
+		s.Pass, d.Sockets.Pass = PassStdin, PassStdin
+	}
 	if !s.OnConnect {
 		d.mistakeAt("accept").Fail(`each connection starts a process: write autostart = "on-connect", too`)
 	}
@@ -316,8 +346,17 @@ func (d *builder) checkAccept() {
 		d.mistakeAt("replicas", "accept").Fail("connections are the replicas of a program with accept: write max_connections = %d, or remove it", max(1, d.Replicas))
 	}
 	const why = "has no meaning with accept, where each connection has a process of its own: remove it"
-	d.refuseSet(why, "idle_timeout", "ready", "health", "rolling")
-	d.Ready, d.Health, d.Rolling = nil, nil, nil // of [defaults]
+	d.refuseSet(why, "idle_timeout", "ready", "health", "rolling", "restart", "no_restart_exit_codes", "start_limit", "backoff", "essential")
+	d.Ready, d.Health, d.Rolling, d.Essential = nil, nil, nil, false // of [defaults]
+	if d.Type == TypeForking {
+		d.mistakeAt("type", "accept").Fail(`the process of a connection stays in the foreground: write type = "service"`)
+	}
+	if file := cmp.Or(d.Log.File, d.Log.StderrFile); file != "" && s.MaxConnections > 1 {
+		d.mistakeAt("log.file", "log.stderr_file", "accept").Fail("%q would be the log file of %d processes: remove it, and each has <instance>.log; or write max_connections = 1", file, s.MaxConnections)
+	}
+	if name := d.SharedDirectory(); name != "" && s.MaxConnections > 1 {
+		d.mistakeAt(RuntimeDirectory.Key()).Fail("%q would be removed with the process of each connection: add ${SUPERD_REPLICA} to it, or write runtime_directory_preserve = true", name)
+	}
 }
 
 // refuseSet refuses keys that the table itself sets.

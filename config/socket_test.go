@@ -26,6 +26,8 @@ no_delay = true
 keep_alive = true
 [socket.dns]
 listen = "udp::53"
+[socket.ssh]
+listen = ":22"
 [defaults]
 autostart = "on-connect"
 [program.web]
@@ -35,7 +37,7 @@ socket_pass = "fd"
 autostart = true
 [program.ssh]
 command = "x"
-sockets = ["http"]
+sockets = ["ssh"]
 accept = true
 max_connections = 9
 [program.idle]
@@ -45,6 +47,7 @@ idle_timeout = "5m"
 `)
 	mode := uint32(0o660)
 	dns := []listen.Address{{Network: listen.UDP, Address: ":53"}}
+	ssh := []listen.Address{{Network: listen.TCP, Address: ":22"}}
 	http := []listen.Address{
 		{Network: listen.TCP4, Address: "127.0.0.1:80", ReusePort: true, Device: "eth0"},
 		{Network: listen.Unix, Address: "/etc/superd/web.sock"},
@@ -61,10 +64,10 @@ idle_timeout = "5m"
 	}
 	for name, want := range map[string]ProgramSockets{
 		"web":  {List: []ProgramSocket{{"dns", "dns", dns}, {"http", "www", http}}, Pass: PassFD, MaxConnections: 64},
-		"ssh":  {List: []ProgramSocket{{"http", "www", http}}, Pass: PassSystemd, OnConnect: true, Accept: true, MaxConnections: 9},
+		"ssh":  {List: []ProgramSocket{{"ssh", "ssh", ssh}}, Pass: PassStdin, OnConnect: true, Accept: true, MaxConnections: 9},
 		"idle": {List: []ProgramSocket{{"dns", "dns", dns}}, Pass: PassSystemd, OnConnect: true, IdleTimeout: 5 * time.Minute, MaxConnections: 64},
 	} {
-		if p := c.Program(name); !reflect.DeepEqual(p.Sockets, &want) || p.Autostart == want.OnConnect {
+		if p := c.Program(name); !reflect.DeepEqual(p.Sockets, &want) || p.Autostart != (want.Accept || !want.OnConnect) {
 			t.Errorf("sockets of %s = %+v, autostart %v, want %+v", name, p.Sockets, p.Autostart, want)
 		}
 	}
@@ -160,7 +163,7 @@ func TestCompareProgramSockets(t *testing.T) {
 		{"sockets = ['s']\nautostart = 'on-connect'", "sockets = ['s']\nautostart = false", `a applied live: autostart "on-connect" -> false`},
 		{"sockets = ['s']\nautostart = 'on-connect'", "sockets = ['s']\nautostart = 'on-connect'\nidle_timeout = '5s'", `a applied live: idle_timeout "0s" -> "5s"`},
 		{"sockets = ['s']\nautostart = 'on-connect'", "sockets = ['s']\nautostart = 'on-connect'\naccept = true\nmax_connections = 5",
-			`a restart needed: accept false -> true (restart), max_connections 64 -> 5`},
+			`a restart needed: socket_pass "systemd" -> "stdin" (restart), accept false -> true (restart), max_connections 64 -> 5`},
 	} {
 		before, after := mustLoad(t, base+tt.old), mustLoad(t, base+tt.new)
 		if got := strings.TrimSpace(describe(Compare(before, after))); got != tt.want {

@@ -16,6 +16,9 @@ type Socket struct {
 	Backlog *int `json:"backlog"` // how many may wait; null: it has no connections
 	// Processes that have it open, besides superd; never null
 	Holders []SocketHolder `json:"holders"`
+	// Where superd accepts: how many connections of the program are served, and at most; else null
+	Connections    *int `json:"connections"`
+	MaxConnections *int `json:"max_connections"`
 }
 
 // A SocketHolder is a process that has a socket.

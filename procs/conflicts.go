@@ -17,7 +17,7 @@ import (
 type conflicts struct {
 	registry   *registry
 	reconciler *reconciler                     // for instances that are unblocked
-	isExtra    func(*instance.Instance) bool   // reports whether it is an extra replica
+	isExtra    func(*instance.Instance) bool   // it may run beside one without a number
 	owners     map[string]*instance.Instance   // the oldest owner of a log file, by its path
 	moreOwners map[string][]*instance.Instance // the others, oldest first; mostly there are none
 	// Instances that one blocks; some may be removed or have another conflict by now

@@ -140,7 +140,7 @@ func (x *exitPolicy) allEnded() bool {
 		if in.IsLogger() {
 			return false // the shutdown ends it
 		}
-		return !in.Machine.State().AtRest() && in.Machine.State() != fsm.Waiting || in.RetryPending() || in.Membership.Leaves() || x.awaits(in) || in.Machine.State() == fsm.Waiting && in.Node.IsComing() || in.AwaitsSchedule()
+		return !in.Machine.State().AtRest() && in.Machine.State() != fsm.Waiting || in.RetryPending() || in.Membership.Leaves() || x.awaits(in) || in.Machine.State() == fsm.Waiting && in.Node.IsComing() || in.AwaitsTrigger()
 	})
 }
 

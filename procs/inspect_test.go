@@ -138,7 +138,7 @@ func (v instanceView) Quarantined() bool               { return v.In.Quarantined
 func (v instanceView) RetryPending() bool              { return v.In.RetryPending() }
 func (v instanceView) isComing() bool                  { return v.In.Node.IsComing() }
 func (v instanceView) isOneShot() bool                 { return v.In.IsOneShot() }
-func (v instanceView) awaitsSchedule() bool            { return v.In.AwaitsSchedule() }
+func (v instanceView) awaitsSchedule() bool            { return v.In.AwaitsTrigger() }
 func (v instanceView) staysDown() bool                 { return v.In.StaysDown() }
 func (v instanceView) exitStatus() int                 { return exitStatus(v.In) }
 func (v instanceView) reason() string                  { return v.In.Reason() }
@@ -234,8 +234,8 @@ func (v instanceView) dropReconciliation() {
 // failureReason returns why superd ends the present run, or none.
 func (v instanceView) failureReason() fsm.Reason { return v.In.Machine.FailureReason() }
 
-// machineAwaitsSchedule reports whether the machine starts no run before its schedule is due.
-func (v instanceView) machineAwaitsSchedule() bool { return v.In.Machine.AwaitsSchedule() }
+// machineAwaitsTrigger reports whether the machine starts no run before its schedule is due.
+func (v instanceView) machineAwaitsTrigger() bool { return v.In.Machine.AwaitsTrigger() }
 
 // restartPending reports whether a run that starts later than the present one is requested.
 func (v instanceView) restartPending() bool { return v.In.Machine.RestartPending() }

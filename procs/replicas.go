@@ -26,6 +26,7 @@ type replicas struct {
 	exitPolicy    *exitPolicy
 	scales        map[string]snapshot.Scale // replica counts set by an operator, by program
 	rolls         *rolls                    // some need extra replicas; set when they are made
+	onRemoved     func(program string)      // called when an instance is gone, and perhaps replaced
 	// Reports whether a new instance must not start yet; nil except in a recovery
 	refuses func(*instance.Instance) bool
 }
@@ -57,10 +58,14 @@ func (r *replicas) configured(program *config.Program, instance string) bool {
 	return r.ordinary(program, instance) || 1 <= extra && extra <= r.rolls.extras(program.Name)
 }
 
-// ordinary reports whether the program has that instance by scale or configuration.
+// ordinary reports whether the program has that instance by scale or configuration. One with a
+// process for each connection has as many instances as that takes, see [onconnect.Connectors].
 func (r *replicas) ordinary(program *config.Program, instance string) bool {
 	count, numbered := r.count(program)
 	n := config.NumberOf(instance)
+	if program.Accepts() {
+		return instance == program.Name || 2 <= n && n <= program.Sockets.MaxConnections
+	}
 	return numbered && 1 <= n && n <= count || !numbered && instance == program.Name
 }
 
@@ -249,6 +254,7 @@ func (r *replicas) remove(in *instance.Instance) {
 		}
 		r.conflicts.release(in)
 		r.exitPolicy.endIfAllEnded()
+		r.onRemoved(in.Program.Name)
 	}
 	for _, w := range r.waiters.take(in) {
 		w.done(CommandResult{State: fsm.Stopped, OK: w.op == OpStop, Message: "removed"})
@@ -323,7 +329,7 @@ func (r *replicas) replace(in *instance.Instance, program *config.Program) {
 // scaleFits reports whether the scale is valid for that definition of its program. A program that
 // names its log file has one instance, or none.
 func scaleFits(v snapshot.Scale, p *config.Program) bool {
-	return p.Replicas == v.Configured && (v.Replicas == 0 || !namesLogFile(p)) &&
+	return !p.Accepts() && p.Replicas == v.Configured && (v.Replicas == 0 || !namesLogFile(p)) &&
 		(v.Replicas <= 1 || p.SharedDirectory() == "")
 }
 

@@ -121,6 +121,8 @@ func (r *rolls) refusal(name string, canary int) string {
 		return "superd is shutting down"
 	case r.all[name] != nil:
 		return r.text(name)
+	case program.Accepts():
+		return "it has a process for each connection: the next ones get the new one"
 	case program.Type == config.TypeOneshot && canary > 0:
 		return "it is a one-shot: a canary would run it once more"
 	}

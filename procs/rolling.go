@@ -277,7 +277,7 @@ func (r *rolls) look(program *config.Program) (all []rolling.Replica) {
 		case in.Membership.Leaves():
 		case !m.Desired().Up:
 			v.Is = rolling.Stopped
-		case in.IsOneShot() && (state == fsm.Exited || in.AwaitsSchedule()):
+		case in.IsOneShot() && (state == fsm.Exited || in.AwaitsTrigger()):
 			v.Is, since = rolling.Up, in.Since()
 		case state == fsm.Exited:
 			v.Is = rolling.Ended
@@ -312,7 +312,7 @@ func (r *rolls) results(program string, o *roll, failure string) (all []CommandR
 		case result.State == fsm.Running:
 			result.Message = fmt.Sprintf("running, pid %d", in.Pid())
 		default:
-			result.OK = result.State == fsm.Exited || in.AwaitsSchedule() && in.Machine.Outcome() == fsm.RunEndedDone
+			result.OK = result.State == fsm.Exited || in.AwaitsTrigger() && in.Machine.Outcome() == fsm.RunEndedDone
 		}
 		all = append(all, result)
 	}

@@ -153,6 +153,8 @@ func (r *replicas) refusal(p *config.Program, replicas int) string {
 	switch now, _ := r.count(p); {
 	case replicas < 0 || replicas > config.MaxReplicas:
 		return fmt.Sprintf("the number of replicas must be from 0 to %d, got %d", config.MaxReplicas, replicas)
+	case p.Accepts():
+		return "it has a process for each connection: change max_connections"
 	case replicas == now:
 	case len(p.Invalid) > 0:
 		return "its configuration has a mistake: " + p.Invalid.Error()

@@ -89,7 +89,7 @@ func (h *history) observe(in instanceView, model *model) {
 		h.checkStop(in, before)
 	}
 	ended := after == fsm.Backoff || after == fsm.Failed || after == fsm.Exited
-	if !ended && (after != fsm.Waiting || before.AtRest() || !in.Machine().AwaitsSchedule()) {
+	if !ended && (after != fsm.Waiting || before.AtRest() || !in.Machine().AwaitsTrigger()) {
 		return
 	}
 	if after == fsm.Waiting && in.Machine().Outcome() == fsm.RunEndedRestart {

@@ -329,7 +329,7 @@ func (h *history) checkGraph(in instanceView, w *observedInstance) {
 	case fsm.StopPending:
 		idle = len(h.dependents(in)) == 0
 	case fsm.Waiting:
-		if in.machineAwaitsSchedule() || slices.ContainsFunc(requires, notAllUp) || slices.ContainsFunc(after, anyComing) {
+		if in.machineAwaitsTrigger() || slices.ContainsFunc(requires, notAllUp) || slices.ContainsFunc(after, anyComing) {
 			break
 		}
 		occupied := func(other instanceView) bool { return h.precludes(other, in) }

@@ -10,7 +10,6 @@ import (
 
 	"superd/config"
 	"superd/config/listen"
-	"superd/procs/fsm"
 	"superd/procs/host/hosttest"
 	"superd/procs/snapshot"
 )
@@ -22,6 +21,12 @@ type socketHistory struct {
 	random *rand.Rand
 	// The open sockets of addresses that the configuration has had since they were opened
 	kept map[listen.Address]*hosttest.Listening
+}
+
+// A socketDefect is planted to check the simulation, and has what it must find.
+type socketDefect struct {
+	defect
+	violation string
 }
 
 // socketPool has the addresses that are drawn.
@@ -44,7 +49,10 @@ func newSocketHistory(seed uint64, d defect, trace bool) *socketHistory {
 		SlowSpawn: 10 * time.Millisecond, ForkTime: 10 * time.Millisecond,
 		SocketFails: h.pick(0, 0.3, 0.9), SocketHangs: h.pick(0, 0, 0.2),
 	}
+	h.kernel.Mix.ConnectionTime = time.Duration(h.pick(0.01, 1, 100) * float64(time.Second))
 	h.kernel.Keeper, h.kernel.StoresFDs, h.kernel.OnSpawn = true, true, nil
+	h.kernel.OnAccept = h.onAccept
+	h.kernel.IsExtra = func(instance string) bool { return config.ProgramOf(instance) == accepts }
 	h.file = h.draw()
 	h.sup = New(h.options())
 	h.sup.Start(func() { h.ended = true })
@@ -79,6 +87,7 @@ func (h *socketHistory) draw() *config.Config {
 		}
 		conf.Programs = append(conf.Programs, p)
 	}
+	h.drawConnected(conf)
 	return conf
 }
 
@@ -135,7 +144,7 @@ func (h *socketHistory) checkAll() {
 		h.fail("%s is not open", a)
 	}
 	for in := range inspect(h.sup).instances() {
-		if in.state() != fsm.Running {
+		if !rests(in) {
 			h.fail("%s is %s: %s", in.name(), in.state(), in.reason())
 		}
 	}
@@ -175,11 +184,14 @@ func (h *socketHistory) run() (err error) {
 	for range 5 + h.random.IntN(20) {
 		for until := h.v.Now() + h.upTo(time.Duration(h.pick(0.001, 0.1, 60)*float64(time.Second))); h.err == nil && h.v.Now() < until && h.v.Step(); {
 			h.checkKept()
+			h.acceptInPrograms()
 		}
 		if h.err != nil {
 			return h.err
 		}
-		switch h.random.IntN(4) {
+		switch h.random.IntN(6) {
+		case 4, 5:
+			h.disturbConnected()
 		case 0:
 			h.crashPlainly()
 		case 1, 2:
@@ -197,15 +209,19 @@ func (h *socketHistory) run() (err error) {
 		h.checkKept()
 	}
 	h.logf("--- no more faults")
-	h.kernel.Mix = hosttest.FaultMix{}
+	h.kernel.Mix = hosttest.FaultMix{ConnectionTime: 10 * time.Second}
 	h.v.RunFor(time.Hour) // longer than a socket hangs
+	h.checkConnected()
+	h.command(OpStop, awaits)
+	h.v.RunFor(time.Minute)
 	if h.err == nil {
 		h.checkAll()
 	}
 	h.sup.Shutdown("the simulation")
 	h.v.RunFor(time.Minute)
-	if all := h.kernel.Listening(); h.err == nil && (!h.ended || len(all) > 0) {
-		h.fail("superd has ended: %v; open sockets: %d", h.ended, len(all))
+	all, connections := h.kernel.Listening(), h.kernel.OpenConnections()
+	if h.err == nil && (!h.ended || len(all)+connections > 0) {
+		h.fail("superd has ended: %v; open sockets: %d, connections: %d", h.ended, len(all), connections)
 	}
 	return h.err
 }
@@ -233,14 +249,14 @@ func TestSocketSimulation(t *testing.T) {
 
 // TestSocketDefects checks the simulation of sockets itself: it finds planted defects.
 func TestSocketDefects(t *testing.T) {
-	for _, d := range []defect{
-		{name: "an open socket is not stored", kernel: hosttest.Defects{SocketNotStored: true}},
-		{name: "the records of sockets are lost", recovery: func(_ *history, r *snapshot.Snapshot) { clear(r.Sockets) }},
-		{name: "a reload leaves the settings of open sockets", kernel: hosttest.Defects{IgnoresSettings: true}},
-	} {
-		seed, err := simulateSockets(500, d)
-		if err == nil {
-			t.Errorf("%s: not caught", d.name)
+	for _, d := range append(connectionDefects, []socketDefect{
+		{defect{name: "an open socket is not stored", kernel: hosttest.Defects{SocketNotStored: true}}, "was closed and opened again"},
+		{defect{name: "the records of sockets are lost", recovery: func(_ *history, r *snapshot.Snapshot) { clear(r.Sockets) }}, "was closed and opened again"},
+		{defect{name: "a reload leaves the settings of open sockets", kernel: hosttest.Defects{IgnoresSettings: true}}, "has the backlog"},
+	}...) {
+		seed, err := simulateSockets(500, d.defect)
+		if err == nil || !strings.Contains(err.Error(), d.violation) {
+			t.Errorf("%s: %v, want a violation with %q", d.name, err, d.violation)
 		}
 		t.Logf("%s: caught after %d: %v", d.name, seed, err)
 	}

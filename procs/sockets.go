@@ -25,6 +25,8 @@ type SocketStatus struct {
 	Programs []string         // that get it, by name
 	RetryIn  *time.Duration   // until the next attempt to open it; nil: none is due
 	Queue    host.SocketQueue // what waits in it
+	// Where superd accepts: of the connections of the program, how many it serves, and at most
+	Connections, MaxConnections int
 }
 
 // Sockets finds the state of all sockets, in the order of the configuration. done runs once on the
@@ -35,6 +37,11 @@ func (s *Supervisor) Sockets(done func([]SocketStatus)) {
 	var of []int // indices in all
 	for _, st := range s.connectors.Sockets.Sockets() {
 		one := SocketStatus{Status: st, Programs: usersOfSocket(s.config.active, st.Socket)}
+		for _, name := range one.Programs {
+			if p := s.config.active.Program(name); p.Accepts() {
+				one.Connections, one.MaxConnections = s.connectors.Connections(name), p.Sockets.MaxConnections
+			}
+		}
 		if st.RetryAt != 0 {
 			one.RetryIn = new(max(0, st.RetryAt-s.Loop.Now()))
 		}

@@ -25,6 +25,7 @@ import (
 	"superd/config"
 	"superd/procs/deps"
 	"superd/procs/eventlog"
+	"superd/procs/fsm"
 	"superd/procs/handover"
 	"superd/procs/host"
 	"superd/procs/instance"
@@ -139,8 +140,14 @@ func (s *Supervisor) makeParts() {
 	})
 	s.connectors = onconnect.New(onconnect.Options{
 		Loop: p.Loop, Scope: p.Scope, Host: p.Host, Log: p.Log, Sockets: held, Instances: reg.of,
-		Config: func() *config.Config { return s.config.active },
-		Ending: func() bool { return s.shutdown.begun },
+		Config:  func() *config.Config { return s.config.active },
+		Ending:  func() bool { return s.shutdown.begun },
+		Rolling: func(program string) bool { return s.rolls.all[program] != nil },
+		Create: func(p *config.Program, name string) *instance.Instance {
+			s.replicas.create(name, p, nil)
+			return reg.named(name)
+		},
+		Retire: func(in *instance.Instance) { s.replicas.retire(in, fsm.By(fsm.ActorIdle)) },
 	})
 	s.readyNotifier = &readyNotifier{
 		platform: p, registry: reg, reconciler: s.reconciler, shutdown: s.shutdown,
@@ -156,12 +163,14 @@ func (s *Supervisor) makeParts() {
 	}
 	s.self.recorder, s.self.shutdown, s.self.config, s.self.exitPolicy =
 		s.recorder, s.shutdown, s.config, s.exitPolicy
-	s.conflicts = newConflicts(reg, s.reconciler, func(in *instance.Instance) bool { return s.rolls.isExtra(in) })
+	s.conflicts = newConflicts(reg, s.reconciler, func(in *instance.Instance) bool {
+		return s.rolls.isExtra(in) || in.Program.Accepts()
+	})
 	s.replicas = &replicas{
 		platform: p, registry: reg, recorder: s.recorder, config: s.config,
 		conflicts: s.conflicts, subscriptions: s.subscriptions, waiters: s.waiters,
 		reconciler: s.reconciler, shutdown: s.shutdown, exitPolicy: s.exitPolicy,
-		scales: map[string]snapshot.Scale{},
+		scales: map[string]snapshot.Scale{}, onRemoved: s.connectors.Update,
 	}
 	s.rolls = &rolls{
 		platform: p, registry: reg, recorder: s.recorder, config: s.config, replicas: s.replicas,

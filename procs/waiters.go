@@ -117,7 +117,7 @@ func (ws *waiters) answer(in *instance.Instance) {
 		case OpStop:
 			ok = state.AtRest()
 		default:
-			ok = state == fsm.Running || state == fsm.Exited || in.AwaitsSchedule() && in.Machine.Outcome() == fsm.RunEndedDone
+			ok = state == fsm.Running || state == fsm.Exited || in.AwaitsTrigger() && (in.Program.Accepts() || in.Machine.Outcome() == fsm.RunEndedDone)
 		}
 		message := in.Reason()
 		if state == fsm.Running {

@@ -24,6 +24,9 @@ func ask(network, address, text string) (string, error) {
 		return "", err
 	}
 	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(harness.Deadline)); err != nil {
+		return "", err
+	}
 	if _, err := io.WriteString(c, text); err != nil {
 		return "", err
 	}
@@ -435,4 +438,55 @@ func TestIdleTimeout(t *testing.T) {
 		t.Error(err)
 	}
 	s.WaitState("web", "stopped")
+}
+
+// TestRollOnConnect: a program that a connection has started is rolled without a failed connection,
+// is not stopped as idle meanwhile, and connections start it after its replicas have changed.
+func TestRollOnConnect(t *testing.T) {
+	t.Parallel()
+	address := freeAddress(t)
+	s := harness.NewSite(t, fmt.Sprintf(`
+		[socket.http]
+		listen = %q
+		[program.web]
+		command = ["child", "serve", "0"]
+		sockets = ["http"]
+		autostart = "on-connect"
+		idle_timeout = "300ms"
+		replicas = 2
+		rolling = { surge = 1 }
+		`, address))
+	s.Start()
+	harness.Until(t, "the socket is open", func() bool { return strings.Contains(s.MustCtl("sockets").Out, " open ") })
+	// A roll of what is stopped starts it; then it is idle
+	load := loadSocket("tcp", address)
+	s.WaitState("web@2", "running")
+	before := s.WaitState("web@1", "running").Pid
+	for range 2 {
+		load.more(t)
+		s.MustCtl("restart", "--rolling", "web")
+	}
+	load.more(t)
+	load.end(t)
+	if pid := s.Status("web@1").Pid; pid == before {
+		t.Errorf("web@1 still runs as %d", pid)
+	}
+	s.WaitState("web@1", "stopped")
+	if r := s.MustCtl("restart", "--rolling", "--canary", "1", "web"); !strings.Contains(r.Out, "web@3") {
+		t.Errorf("canary: %s", r.Out)
+	}
+	harness.Window(t, time.Second) // longer than idle_timeout
+	if st := s.Status("web@3"); st.State != "running" {
+		t.Errorf("%v, want that it waits for the operator", st)
+	}
+	s.MustCtl("continue", "web")
+	s.WaitState("web@1", "stopped")
+	s.WaitState("web@2", "stopped")
+	for _, n := range []string{"1", "3"} {
+		s.MustCtl("scale", "web="+n)
+		if _, err := ask("tcp", address, "hello"); err != nil {
+			t.Errorf("with %s: %v", n, err)
+		}
+		s.WaitState("web@"+n, "stopped")
+	}
 }

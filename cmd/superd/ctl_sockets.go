@@ -50,6 +50,9 @@ func socketTable(all []control.Socket) *terminal.Table {
 		for _, p := range s.Holders {
 			holders = append(holders, fmt.Sprintf("%d %s", p.Pid, p.Command))
 		}
+		if s.Connections != nil {
+			holders = append(holders, fmt.Sprintf("superd: %d of %d connections", *s.Connections, *s.MaxConnections))
+		}
 		state := terminal.Cell{Text: "open", Colour: terminal.Green}
 		switch {
 		case s.Problem != nil && s.RetryIn != nil:

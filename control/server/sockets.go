@@ -37,6 +37,9 @@ func socketList(all []procs.SocketStatus) []control.Socket {
 		for _, p := range st.Queue.Holders {
 			one.Holders = append(one.Holders, control.SocketHolder(p))
 		}
+		if st.MaxConnections > 0 {
+			one.Connections, one.MaxConnections = new(st.Connections), new(st.MaxConnections)
+		}
 		list[i] = one
 	}
 	return list

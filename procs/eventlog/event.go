@@ -48,6 +48,7 @@ const (
 	Opened    = "opened" // of socket
 	Closed    = "closed"
 	Failed    = "failed"
+	Paused    = "paused" // no connections are accepted for now
 )
 
 // An Event is an event. Fields without a value are zero, and absent in JSON.

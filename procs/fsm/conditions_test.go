@@ -84,16 +84,16 @@ func TestSchedule(t *testing.T) {
 		p.StartLimit = config.StartLimit{Failures: 2, Within: time.Minute}
 	})
 	due := Reason{ReasonScheduleDue, "noon"}
-	if m.WantUp(By(ActorConfiguration), false, free); m.state != Waiting || !m.AwaitsSchedule() {
-		t.Fatalf("at first %v, awaits its schedule: %v", m.state.Name(), m.AwaitsSchedule())
+	if m.WantUp(By(ActorConfiguration), false, free); m.state != Waiting || !m.AwaitsTrigger() {
+		t.Fatalf("at first %v, awaits its schedule: %v", m.state.Name(), m.AwaitsTrigger())
 	}
 	if _, ok := m.Reconcile(free, lostReasons); ok {
 		t.Error("it is started before the time has come")
 	}
-	m.ScheduleDue(due, free)
+	m.Trigger(due, free)
 	spawned(m)
-	if m.Exited(RunEnd{Exit: exitThree}, free, testRand()); m.state != Backoff || m.AwaitsSchedule() {
-		t.Fatalf("after a failure %v, awaits its schedule: %v", m.state.Name(), m.AwaitsSchedule())
+	if m.Exited(RunEnd{Exit: exitThree}, free, testRand()); m.state != Backoff || m.AwaitsTrigger() {
+		t.Fatalf("after a failure %v, awaits its schedule: %v", m.state.Name(), m.AwaitsTrigger())
 	}
 	m.RestartDue(free)
 	spawned(m)
@@ -101,10 +101,10 @@ func TestSchedule(t *testing.T) {
 	if want := "exit status 3 after 0s; start limit hit: 2 failures within 1m"; m.state != Waiting || m.exitReason.String() != want || m.startLimitHit {
 		t.Errorf("after the last retry %v, %q, start limit hit: %v; want waiting, %q", m.state.Name(), m.exitReason, m.startLimitHit, want)
 	}
-	m.ScheduleDue(due, free)
+	m.Trigger(due, free)
 	spawned(m)
-	if m.Exited(RunEnd{Exit: exitZero}, free, testRand()); m.state != Waiting || m.outcome != RunEndedDone || !m.AwaitsSchedule() {
-		t.Errorf("after success %v, %v, awaits its schedule: %v", m.state.Name(), m.outcome, m.AwaitsSchedule())
+	if m.Exited(RunEnd{Exit: exitZero}, free, testRand()); m.state != Waiting || m.outcome != RunEndedDone || !m.AwaitsTrigger() {
+		t.Errorf("after success %v, %v, awaits its schedule: %v", m.state.Name(), m.outcome, m.AwaitsTrigger())
 	}
 }
 

@@ -96,9 +96,9 @@ func (m *Machine) SpawnFailed(f StartFailure, c Conditions, rng *rand.Rand) Tran
 	switch {
 	case m.MustEnd(c):
 		m.outcome = RunEndedRestart // the run is no longer wanted, so the failure does not count
-	case f.Fault == FaultResource:
+	case f.Fault == FaultResource && !m.program.Accepts():
 		m.outcome = m.retry()
-	case f.Fault == FaultFinal || m.program.Restart == config.RestartNever:
+	case f.Fault == FaultFinal || m.neverRestarts():
 		m.outcome = RunEndedFinal
 	case m.overLimit(f.At):
 		m.outcome = m.hitStartLimit()
@@ -175,7 +175,7 @@ func (m *Machine) Exited(end RunEnd, c Conditions, rng *rand.Rand) Transition {
 func (m *Machine) restartDecision(end RunEnd) Event {
 	success := end.Exit.Success(m.program.SuccessExitCodes)
 	switch {
-	case success && m.program.Restart != config.RestartAlways:
+	case success && (m.program.Restart != config.RestartAlways || m.program.Accepts()):
 		return RunEndedDone
 	case success && end.Exit.isOne(m.program.NoRestartExitCodes):
 		m.stateReason = m.exitReason.And(inNoRestartCodes)
@@ -186,6 +186,11 @@ func (m *Machine) restartDecision(end RunEnd) Event {
 	return m.afterFailure(end.At, end.Exit)
 }
 
+// neverRestarts reports whether no run follows another by itself. A connection has one run.
+func (m *Machine) neverRestarts() bool {
+	return m.program.Restart == config.RestartNever || m.program.Accepts()
+}
+
 // inNoRestartCodes follows an exit after which the program is not restarted.
 const inNoRestartCodes = "; no_restart_exit_codes has it"
 
@@ -193,6 +198,8 @@ const inNoRestartCodes = "; no_restart_exit_codes has it"
 // does not matter.
 func (m *Machine) afterFailure(now time.Duration, exit Exit) Event {
 	switch {
+	case m.program.Accepts():
+		return RunEndedFinal
 	case m.program.Restart == config.RestartNever:
 		m.stateReason = m.exitReason.And(`; restart = "never"`)
 		return RunEndedFinal
@@ -287,8 +294,8 @@ func (m *Machine) TornDown(c Conditions, rng *rand.Rand) Transition {
 	case !m.desired.Up:
 		m.stateReason = Reason{ReasonStopped, fmt.Sprintf("%s: %s", m.desired.By, m.exitReason)}
 		return m.step(RunEndedDown)
-	case m.program.Scheduled() && (!m.runPending || !restarts && m.outcome != RunEndedRetry):
-		return m.awaitNextTime()
+	case m.program.Accepts(), m.program.Scheduled() && (!m.runPending || !restarts && m.outcome != RunEndedRetry):
+		return m.awaitTrigger()
 	case restarts:
 		if m.StartBlocked(c) {
 			return m.step(RunEndedWait)
@@ -315,9 +322,9 @@ func (m *Machine) RestartDue(c Conditions) Transition {
 	return m.step(m.unlessBlocked(RestartDue, c))
 }
 
-// awaitNextTime ends the run for a time of the schedule. Whatever its outcome, the next time is
-// independent of it.
-func (m *Machine) awaitNextTime() Transition {
+// awaitTrigger ends the run for a time of the schedule or a connection. Whatever its outcome, the
+// next one is independent of it.
+func (m *Machine) awaitTrigger() Transition {
 	if m.outcome == RunEndedStartLimit || m.startLimitHit {
 		m.exitReason = m.exitReason.And("; " + m.limitText())
 	}

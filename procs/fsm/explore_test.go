@@ -66,7 +66,7 @@ type key struct {
 	by                              ActorKind // of a desired state down
 	attempts, failures              uint8
 	outdated, restartPending, limit bool
-	runPending                      bool // with a schedule
+	runPending                      bool // with a trigger
 	notStarted, failed, shortage    bool // where a run has ended
 	ended, background, limitFinal   bool // of the kinds of reasons, what a method reads
 	endIsReason                     bool
@@ -78,7 +78,7 @@ func (x *exploration) keyOf(n *node) key {
 		world: n.world, program: uint8(slices.Index(x.programs, m.program)), state: m.state,
 		up: m.desired.Up, attempts: uint8(m.restartAttempts), failures: uint8(len(m.failures)),
 		outdated: m.outdated, restartPending: m.restartPending, limit: m.startLimitHit,
-		runPending: m.runPending && m.program.Scheduled(),
+		runPending: m.runPending && m.program.Triggered(),
 		starts:     m.startReason.Kind != ReasonNone,
 		failing:    m.failureReason.Kind != ReasonNone,
 		ended:      m.exitReason.Kind != ReasonNone, background: m.exitReason.Kind == ReasonExited,
@@ -290,7 +290,8 @@ func (x *exploration) comesToRest(n node) string {
 	return ""
 }
 
-// comesUp checks that an operator's start leads to a run, if nothing blocks it.
+// comesUp checks that an operator's start leads to a run, or to the wait for a
+// connection, if nothing blocks it.
 func (x *exploration) comesUp(n node) string {
 	if n.world.quarantined {
 		return ""
@@ -302,7 +303,10 @@ func (x *exploration) comesUp(n node) string {
 		if text := n.world.perform(t); text != "" {
 			return text
 		}
-		if text := x.follow(&n, func(s State) bool { return s == Running }, true, leftovers); text != "" {
+		up := func(s State) bool {
+			return s == Running || s == Waiting && n.m.program.Accepts() && n.m.AwaitsTrigger()
+		}
+		if text := x.follow(&n, up, true, leftovers); text != "" {
 			return "after a start " + text
 		}
 	}

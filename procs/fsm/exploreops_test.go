@@ -7,7 +7,8 @@ import (
 	"superd/config"
 )
 
-// explorationPrograms cover the restart policies, the start limit, a schedule and a mistake.
+// explorationPrograms cover the restart policies, the start limit, a schedule, a process
+// for each connection, and a mistake.
 func explorationPrograms() []*config.Program {
 	limit := func(retry time.Duration) config.StartLimit {
 		return config.StartLimit{Failures: 3, Within: time.Minute, RetryAfter: retry}
@@ -24,6 +25,10 @@ func explorationPrograms() []*config.Program {
 		func(p *config.Program) {
 			p.Type, p.Restart, p.Schedule = config.TypeOneshot, config.RestartOnFailure, "@daily"
 			p.StartLimit = limit(0)
+		},
+		func(p *config.Program) {
+			p.Restart, p.StartLimit = config.RestartAlways, limit(time.Hour)
+			p.Sockets = &config.ProgramSockets{OnConnect: true, Accept: true}
 		},
 		func(p *config.Program) { p.Autostart, p.Invalid = false, config.Errors{{Key: "x"}} },
 	}
@@ -173,12 +178,12 @@ func requests(add func(op)) {
 			}
 			return ""
 		}})
-	add(op{name: "ScheduleDue", reads: readsBlockers, check: isOnItsWay,
+	add(op{name: "Trigger", reads: readsBlockers, check: isOnItsWay,
 		possible: func(n *node) bool {
-			return n.m.state == Waiting && n.m.desired.Up && n.m.program.Scheduled() && !n.m.runPending
+			return n.m.state == Waiting && n.m.desired.Up && n.m.program.Triggered() && !n.m.runPending
 		},
 		do: always(func(_ *exploration, m *Machine, c Conditions) Transition {
-			return m.ScheduleDue(Reason{ReasonScheduleDue, "noon"}, c)
+			return m.Trigger(Reason{ReasonScheduleDue, "noon"}, c)
 		})})
 	add(op{name: "StopNow", possible: inState(StopPending), fails: true,
 		do: always(func(_ *exploration, m *Machine, _ Conditions) Transition { return m.StopNow() })})

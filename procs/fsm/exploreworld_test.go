@@ -89,7 +89,7 @@ func (n *node) invariant() string {
 		{is(Backoff) && m.outcome != RunEndedRetry, "backoff without a retry"},
 		{is(Exited) && m.outcome != RunEndedDone, "exited without success"},
 		{is(Failed) && m.outcome != RunEndedFinal && m.outcome != RunEndedStartLimit, "failed without a failure"},
-		{is(Exited, Failed) && m.program.Scheduled(), "a program with a schedule stays down"},
+		{is(Exited, Failed) && m.program.Triggered(), "a program with a trigger stays down"},
 		{is(TearingDown) && (m.outcome < RunEndedRetry || m.outcome > RunEndedWait), "a teardown without an outcome"},
 		{m.restartPending && !s.HasRun() && !is(Waiting) && !w.quarantined, "a restart is pending, without a run that ends"},
 		{m.restartPending && is(Starting, Running), "a restart is pending, and the run does not end"},
@@ -114,8 +114,10 @@ func (r Reason) empty() bool {
 // spec returns what must never be in a transition, and is; empty: nothing.
 func (o *op) spec(t Transition, m *Machine, c Conditions) string {
 	switch {
-	case slices.Contains(t.Effects, Spawn) && (c.AwaitsOthers || c.Held || m.AwaitsSchedule()):
+	case slices.Contains(t.Effects, Spawn) && (c.AwaitsOthers || c.Held || m.AwaitsTrigger()):
 		return "it is started while its start is blocked"
+	case slices.Contains(t.Effects, Spawn) && m.program.Accepts() && t.From != Waiting:
+		return "a connection has a second run"
 	case t.From != Waiting && t.To == Waiting && !m.StartBlocked(c) && !c.Ordered:
 		return "it waits for nothing"
 	case t.From == Running && t.To == Stopping && c.HasDependents && !o.fails:

@@ -36,7 +36,7 @@ type Machine struct {
 	// The present run uses a superseded definition: it must end, whatever the desired state
 	outdated       bool
 	restartPending bool // a run that starts later than the present one is requested
-	// For a program with a schedule: a run is due or under way, its retries included
+	// For a program with a trigger: a run is due or under way, its retries included
 	runPending    bool
 	startLimitHit bool // the start limit was reached, and no run was stable since
 
@@ -115,7 +115,7 @@ func (m *Machine) Outdated() bool { return m.outdated }
 // RestartPending reports whether a run that starts later than the present one is requested.
 func (m *Machine) RestartPending() bool { return m.restartPending }
 
-// RunPending reports whether a run for the schedule is due or under way.
+// RunPending reports whether a run for a trigger is due or under way.
 func (m *Machine) RunPending() bool { return m.runPending }
 
 // StartLimitHit reports whether the start limit was reached and no run was stable since.
@@ -127,14 +127,15 @@ func (m *Machine) NotStarted() bool { return m.notStarted }
 // Retries reports whether a failed instance is retried slowly.
 func (m *Machine) Retries() bool { return m.state == Failed && m.outcome == RunEndedStartLimit }
 
-// AwaitsSchedule reports whether no run may start before the next time of the program's schedule.
-func (m *Machine) AwaitsSchedule() bool { return m.program.Scheduled() && !m.runPending }
+// AwaitsTrigger reports whether no run may start before the next time of the program's schedule, or
+// before its next connection.
+func (m *Machine) AwaitsTrigger() bool { return m.program.Triggered() && !m.runPending }
 
 // StartBlocked reports whether a start has to wait: for a conflicting instance or a socket, for
-// requirements and orderings, for the schedule or, if a new run was requested, until the dependents
+// requirements and orderings, for the trigger or, if a new run was requested, until the dependents
 // are down.
 func (m *Machine) StartBlocked(c Conditions) bool {
-	return c.Held || c.AwaitsOthers || m.AwaitsSchedule() || m.restartPending && !c.DependentsDown
+	return c.Held || c.AwaitsOthers || m.AwaitsTrigger() || m.restartPending && !c.DependentsDown
 }
 
 // MustEnd reports whether a run that exists, or is about to, has to end.
@@ -198,7 +199,7 @@ func (m *Machine) WantUp(by Actor, reset bool, c Conditions) Transition {
 	m.SetDesired(true, by)
 	if reset {
 		m.resetFailed()
-		m.runPending = true
+		m.runPending = m.runPending || !m.program.Accepts()
 	}
 	switch m.state {
 	case Starting, Running:
@@ -244,7 +245,7 @@ func (m *Machine) WantRestart(by Actor, reset bool, c Conditions) Transition {
 	m.startReason = startedBy(by)
 	if reset {
 		m.resetFailed()
-		m.runPending = true
+		m.runPending = m.runPending || !m.program.Accepts()
 	} else { // a changed definition does not inherit the failures of the old one
 		m.restartAttempts, m.failures, m.startLimitHit = 0, nil, false
 	}
@@ -265,7 +266,8 @@ func (m *Machine) WantRestart(by Actor, reset bool, c Conditions) Transition {
 func (m *Machine) WantDown(by Actor, c Conditions) Transition {
 	m.SetDesired(false, by)
 	m.restartPending = false
-	m.runPending = m.runPending && by.Kind == ActorShutdown // recovery may undo a shutdown
+	// Recovery may undo a shutdown; but a connection is lost
+	m.runPending = m.runPending && by.Kind == ActorShutdown && !m.program.Accepts()
 	switch {
 	case m.state.HasRun():
 		m.stateReason = Reason{ReasonStopping, by.String()}
@@ -293,9 +295,9 @@ func (m *Machine) cancelStop() Transition {
 	return m.step(WantUp)
 }
 
-// ScheduleDue starts the run for a time of the schedule that has come, while the instance waits for
-// that. why is the reason of the start.
-func (m *Machine) ScheduleDue(why Reason, c Conditions) Transition {
+// Trigger starts the run for a time of the schedule or a connection that has come, while the
+// instance waits for that. why is the reason of the start.
+func (m *Machine) Trigger(why Reason, c Conditions) Transition {
 	m.runPending, m.restartAttempts, m.failures, m.startLimitHit = true, 0, nil, false
 	m.startReason, m.stateReason = why, why
 	return m.step(m.unlessBlocked(WantUp, c))
@@ -352,6 +354,7 @@ func (m *Machine) SetWaitReason(reason Reason) { m.stateReason = reason }
 func (m *Machine) Quarantine(reason Reason) Transition {
 	from := m.state
 	m.state, m.outdated, m.failureReason, m.stateReason = Stopped, false, Reason{}, reason
+	m.runPending = m.runPending && !m.program.Accepts() // the connection is lost
 	return Transition{from, m.state, nil}
 }
 

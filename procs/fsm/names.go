@@ -103,6 +103,7 @@ var reasonNames = [reasonCount]string{
 	ReasonWaitsForConflict:   "waits-for-conflict",
 	ReasonWaitsForSocket:     "waits-for-socket",
 	ReasonWaitsForSchedule:   "waits-for-schedule",
+	ReasonWaitsForConnection: "waits-for-connection",
 
 	ReasonStopping:          "stopping",
 	ReasonStopped:           "stopped",
@@ -176,6 +177,9 @@ var reasonNames = [reasonCount]string{
 	ReasonLogOutage:     "log-outage",
 	ReasonLogOutageOver: "log-outage-over",
 	ReasonSocketFailed:  "socket-failed",
+
+	ReasonConnectionsFull:   "connections-full",
+	ReasonConnectionsPaused: "connections-paused",
 }
 
 // String returns the name of the kind in the journal and in JSON; empty for ReasonNone.

@@ -39,6 +39,7 @@ const (
 	ReasonWaitsForConflict   // a conflicting instance is not removed yet
 	ReasonWaitsForSocket     // a socket that it gets is not open
 	ReasonWaitsForSchedule   // no time of its schedule is due
+	ReasonWaitsForConnection // none has come
 
 	// Why it is stopped.
 	ReasonStopping          // an actor requested it
@@ -120,6 +121,10 @@ const (
 	ReasonLogOutage
 	ReasonLogOutageOver
 	ReasonSocketFailed // a socket can't be opened, or changed
+
+	// Why superd does not accept the connections of a program.
+	ReasonConnectionsFull   // it serves max_connections
+	ReasonConnectionsPaused // too many within a second, or superd can't accept any
 	reasonCount
 )
 
@@ -163,6 +168,7 @@ var phrases = [reasonCount]string{
 	ReasonWaitsForDependents: "waits until ",
 	ReasonWaitsForConflict:   "waits until ",
 	ReasonWaitsForSocket:     "waits for ",
+	ReasonWaitsForConnection: "waits for a connection",
 	ReasonStopping:           "stop requested by ",
 	ReasonStopped:            "stopped by ",
 	ReasonStoppingToStart:    "start requested during the stop by ",

@@ -12,6 +12,11 @@ func Unschedules(before, after *config.Program) bool {
 	return before.Scheduled() && after.Schedule == "" && after.Type == config.TypeOneshot
 }
 
+// sameTrigger reports whether the runs of two definitions begin by the same kind of trigger.
+func sameTrigger(a, b *config.Program) bool {
+	return a.Scheduled() == b.Scheduled() && a.Accepts() == b.Accepts()
+}
+
 // StartsByChange reports whether a changed definition starts a program that is not wanted up: it
 // has autostart now, or a schedule again.
 func (t Target) StartsByChange(before, after *config.Program) bool {
@@ -37,7 +42,8 @@ func (t Target) AfterChange(before, after *config.Program) Target {
 // after a restart. A run under way is outdated in that case. The caller then takes the step of
 // [Machine.Reevaluate].
 func (m *Machine) Redefine(program *config.Program, restarts bool) {
-	m.runPending = m.runPending && m.program.Scheduled() // it has no meaning without a schedule
+	// It has no meaning without a trigger, and no time of a schedule is a connection
+	m.runPending = m.runPending && m.program.Triggered() && (m.program.Accepts() || !program.Accepts())
 	m.outdated = m.outdated || restarts && m.state.HasRun()
 	m.program = program
 }
@@ -61,7 +67,7 @@ func (m *Machine) Reevaluate(ch Change, c Conditions, rng *rand.Rand) (t Transit
 	by := By(ActorReload)
 	starts := m.desired.StartsByChange(before, p)
 	// Only the next run uses the new definition
-	goesOn := ch.Restarts && m.state.HasRun() && (before.Scheduled() && p.Scheduled() || ch.Rolls)
+	goesOn := ch.Restarts && m.state.HasRun() && (p.Triggered() && sameTrigger(before, p) || ch.Rolls)
 	switch {
 	case m.desired.Up && m.state == Waiting && !m.runPending && Unschedules(before, p):
 		return m.WantDown(By(ActorUnscheduled), c), true
@@ -85,11 +91,11 @@ func (m *Machine) reevaluate(ch Change, c Conditions, rng *rand.Rand) (t Transit
 	before, p := ch.Before, m.program
 	success := !m.notStarted && !m.failed && ch.Exit.Success(p.SuccessExitCodes)
 	start := func() (Transition, bool) { return m.WantUp(By(ActorReload), false, c), true }
-	if before.Scheduled() != p.Scheduled() {
-		if m.state == Waiting || m.state == Exited || m.state == Failed {
-			return start() // or wait for the new schedule
+	if !sameTrigger(before, p) {
+		if m.state == Waiting || m.state == Exited || m.state == Failed || m.state == Backoff && p.Accepts() {
+			return start() // or wait for the new trigger
 		}
-		m.runPending = true // it has got a schedule while a run is under way
+		m.runPending = true // it has got a trigger while a run is under way
 	}
 	prevented := m.exitPrevented(ch.Exit, m.program)
 	switch m.state {
@@ -189,7 +195,7 @@ func (m *Machine) makeFinal(e Event) {
 // RunEndedDone or RunEndedFinal.
 func (m *Machine) endBackoff(e Event) Transition {
 	m.makeFinal(e)
-	if m.program.Scheduled() {
+	if m.program.Triggered() {
 		m.exitReason = m.stateReason
 		m.clearPendingRun()
 		return m.step(Wait)

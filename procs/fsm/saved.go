@@ -65,7 +65,7 @@ type Saved struct {
 	Restarts        int             `json:"restarts,omitempty"`
 	Delay           time.Duration   `json:"delay,omitempty"`
 
-	RunPending bool `json:"run_pending,omitempty"` // matters only with a schedule
+	RunPending bool `json:"run_pending,omitempty"` // matters only with a trigger
 	Outdated   bool `json:"-"`                     // the journal has it in the record of the run
 
 	StartReason SavedReason `json:"start_reason,omitzero"`

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"net"
 	"sync/atomic"
 
 	"superd/config"
@@ -23,6 +24,9 @@ type Sockets interface {
 	ChangeSocket(fd *SharedFD, s *config.Socket, a listen.Address, done func(error))
 	// RemoveSocket releases the socket, and removes its path off the loop, if it has one.
 	RemoveSocket(fd *SharedFD, a listen.Address)
+	// Accept accepts at most so many of the connections that wait in an open socket. It returns
+	// those that it has accepted also with an error, such as a lack of descriptors.
+	Accept(fd *SharedFD, most int) ([]Connection, error)
 	// SocketConnections counts off the loop the connections to the sockets that are open. done runs
 	// once on the loop.
 	SocketConnections(fds []*SharedFD, done func(count int, err error))
@@ -39,6 +43,25 @@ type SocketSpec struct {
 	// is called before done, with the open descriptor.
 	Intend func() error
 	Store  func(fd int)
+}
+
+// A Connection is one that superd has accepted. Its owner releases the descriptor.
+type Connection struct {
+	FD *SharedFD
+	// The peer: an address of IP and a port, or the path of a Unix socket; both empty for one
+	// without a name
+	Addr, Port string
+}
+
+// Peer names the peer as text: "127.0.0.1:4711".
+func (c *Connection) Peer() string {
+	switch {
+	case c.Port != "":
+		return net.JoinHostPort(c.Addr, c.Port)
+	case c.Addr != "":
+		return c.Addr
+	}
+	return "a local process"
 }
 
 // A SocketQueue is what waits in a socket.

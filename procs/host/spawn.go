@@ -25,10 +25,12 @@ type SpawnSpec struct {
 	BeginsRun      bool                  // no process of the run was started before
 	Input          *Outlet               // FIFO that becomes its standard input; nil: /dev/null
 	// What it listens on: its descriptors from FirstSocket on, which is 0 or 3. Spawn releases each
-	// of them. With TellsPid an empty LISTEN_PID in Own gets its pid
+	// of them. With TellsPid an empty LISTEN_PID in Own gets its pid. With Connection there is one,
+	// which is accepted; as descriptor 0 it is standard output, too
 	Sockets     []*SharedFD
 	FirstSocket int
 	TellsPid    bool
+	Connection  bool
 
 	NotifySocket string // path of the notify socket to make; empty: none
 	ReadyFD      int    // descriptor number of the program's end of a new readiness pipe; 0: none

@@ -42,7 +42,7 @@ func (n *node) Availability() deps.Availability {
 	case fsm.Waiting:
 		switch {
 		case in.MustEnd(): // see below
-		case n.Blocked(), m.AwaitsSchedule(), lacksSocket(in):
+		case n.Blocked(), m.AwaitsTrigger(), lacksSocket(in):
 			return deps.Paused
 		default:
 			return deps.Coming
@@ -50,7 +50,7 @@ func (n *node) Availability() deps.Availability {
 	default:
 		return deps.Down
 	}
-	if in.MustEnd() && m.Desired().Up && !n.Stopped() && !m.AwaitsSchedule() && in.unkillable == "" && !in.Membership.Leaves() {
+	if in.MustEnd() && m.Desired().Up && !n.Stopped() && !m.AwaitsTrigger() && in.unkillable == "" && !in.Membership.Leaves() {
 		return deps.Returning
 	}
 	return deps.Down

@@ -190,6 +190,7 @@ func (in *Instance) Snapshot() *snapshot.Instance {
 		v.Run = in.run.snapshot()
 	}
 	v.SetMachine(in.Machine.Snapshot())
+	v.RunPending = v.RunPending && (in.Schedule != nil || in.Program.Accepts())
 	in.Schedule.snapshot(v)
 	in.Output.Snapshot(v)
 	return v
@@ -264,8 +265,8 @@ func (in *Instance) StaysDown() bool {
 	return state == fsm.Exited || state == fsm.Failed && !in.Machine.Retries()
 }
 
-// AwaitsSchedule reports whether the instance waits for its schedule. Other blockers matter only
+// AwaitsTrigger reports whether the instance waits for its schedule. Other blockers matter only
 // when a time of the schedule is due.
-func (in *Instance) AwaitsSchedule() bool {
-	return in.Machine.State() == fsm.Waiting && in.Machine.AwaitsSchedule()
+func (in *Instance) AwaitsTrigger() bool {
+	return in.Machine.State() == fsm.Waiting && in.Machine.AwaitsTrigger()
 }

@@ -20,8 +20,10 @@ func shownReasonIn(in *Instance, stage string) (kind fsm.ReasonKind, text string
 	}
 	r, more := in.Machine.StateReason(), ""
 	switch {
-	case in.AwaitsSchedule():
+	case in.AwaitsTrigger() && in.Schedule != nil:
 		r, more = waitReason(in), "; "+in.Schedule.nextText()
+	case in.AwaitsTrigger():
+		r = waitReason(in)
 	case in.Machine.State() == fsm.Waiting:
 		r = in.Node.blockedReason()
 	case stage != "":
@@ -66,8 +68,10 @@ func (r *run) stage() string {
 // waitReason returns the reason of the state waiting, without the time of the next run.
 func waitReason(in *Instance) fsm.Reason {
 	switch {
-	case !in.AwaitsSchedule():
+	case !in.AwaitsTrigger():
 		return in.Node.blockedReason()
+	case in.Program.Accepts():
+		return waitForConnection(in)
 	case in.Machine.ExitReason().Kind != fsm.ReasonNone:
 		return fsm.ReasonWaitsForSchedule.With(in.Machine.ExitReason().String())
 	}

@@ -27,7 +27,6 @@ type scheduleState struct {
 // snapshot sets the progress of the schedule in the record of its instance. sc may be nil.
 func (sc *scheduleState) snapshot(v *snapshot.Instance) {
 	if sc == nil {
-		v.RunPending = false // has no meaning without a schedule
 		return
 	}
 	v.Schedule, v.DueFor, v.Skipped = sc.State(), sc.dueFor, sc.skipped
@@ -120,7 +119,7 @@ func (sc *scheduleState) onDue(r schedule.Run) {
 			sc.recordSkip(fsm.ReasonSkippedOverlap.With(m.StateReason().String()))
 		}
 	default:
-		in.Apply(m.ScheduleDue(why, in.Conditions()))
+		in.Apply(m.Trigger(why, in.Conditions()))
 	}
 	in.Save()
 	in.Env.Owner.Changed()
@@ -154,7 +153,7 @@ func (sc *scheduleState) recordSkipped() {
 // next returns the time of the next scheduled run. ok is false unless the instance waits for its
 // schedule, and if the schedule has no further time. sc may be nil.
 func (sc *scheduleState) next() (at time.Time, remaining time.Duration, ok bool) {
-	if sc == nil || sc.entry == nil || !sc.in.AwaitsSchedule() {
+	if sc == nil || sc.entry == nil || !sc.in.AwaitsTrigger() {
 		return time.Time{}, 0, false
 	}
 	return sc.entry.Next()

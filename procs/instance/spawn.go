@@ -7,7 +7,6 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
-	"superd/procs/sockets"
 )
 
 // beginRun begins a run.
@@ -68,14 +67,10 @@ func (a *spawnAttempt) startMain() {
 	r := a.run
 	in := r.in
 	a.timer.Stop()
-	if r.program.Sockets != nil && r.program.Sockets.Accept {
-		const text = "superd does not accept connections for programs yet: write accept = false"
-		a.failed(fsm.ReasonStartFailed.With(text), host.FaultFinal)
-		return
-	}
-	held, ok := in.Env.Sockets.Hold(r.program.Sockets)
-	if !ok {
-		a.failed(fsm.ReasonStartFailed.With("a reload has closed a socket that it gets"), host.FaultResource)
+	passed, err := in.Env.Sockets.PassTo(in.Name, r.program.Sockets)
+	if err != nil {
+		lost := fsm.ReasonStartFailed.With(err.Error())
+		r.scope.Post(func() { a.failed(lost, host.FaultResource) })
 		return
 	}
 	a.timer = r.scope.After(r.program.StartTimeout, a.onTimeout)
@@ -83,7 +78,7 @@ func (a *spawnAttempt) startMain() {
 	spec := r.spawnSpec(r.program, record)
 	spec.Process = &r.main.first
 	r.addNotify(spec, record)
-	sockets.Pass(spec, r.program.Sockets, held)
+	passed.Give(spec)
 	if record.value.Notify != "" || record.value.Ready != "" {
 		state := r.ownNotifyState()
 		state.notifyFDName, state.readyFDName = record.value.Notify, record.value.Ready

@@ -131,7 +131,7 @@ func recordState(in *Instance, from fsm.State) {
 		return
 	}
 	e := eventlog.Event{Kind: eventlog.State, From: from.String(), State: in.Machine.State().String()}
-	if in.AwaitsSchedule() {
+	if in.AwaitsTrigger() {
 		kind, text := in.shownReason()
 		e.Reason, e.ReasonKind = text, kind.String()
 	} else {

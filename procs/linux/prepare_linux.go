@@ -31,6 +31,7 @@ type prepared struct {
 	sockets     []*host.SharedFD
 	firstSocket int  // number of the first one; 0 or 3
 	tellsPid    bool // LISTEN_PID gets its pid
+	connection  bool // the one socket is a connection
 	unseen      bool // superd could not open all that the exec will open as the user
 
 	plan     *sandbox.Plan     // nil: no sandbox
@@ -97,6 +98,7 @@ func prepare(a *attempt, spec *host.SpawnSpec, child *host.Child) (*prepared, er
 	}
 	p := &prepared{program: program, runAs: id, argv: argv, env: env, dir: dir, input: -1, notify: -1, ready: [2]int{-1, -1}, envSum: envSum}
 	p.sockets, p.firstSocket, p.tellsPid = spec.Sockets, spec.FirstSocket, spec.TellsPid
+	p.connection = spec.Connection
 
 	a.enter("prepare sandbox", "")
 	if p.plan, err = planSandbox(spec, owner, directories); err != nil {
@@ -202,6 +204,9 @@ func (p *prepared) files(null, stdout, stderr int) []int {
 		} else {
 			files = append(files, s.FD())
 		}
+	}
+	if p.connection && p.firstSocket == 0 {
+		files[1] = files[0]
 	}
 	if p.readyNumber > 0 {
 		for len(files) < p.readyNumber {

@@ -70,6 +70,15 @@ func (k *Host) RemoveSocket(fd *host.SharedFD, a listen.Address) {
 	})
 }
 
+// Accept implements [host.Sockets].
+func (k *Host) Accept(fd *host.SharedFD, most int) (all []host.Connection, err error) {
+	accepted, err := listener.Accept(fd.FD(), most)
+	for _, c := range accepted {
+		all = append(all, host.Connection{FD: k.TakeSocket(c.FD), Addr: c.Addr, Port: c.Port})
+	}
+	return all, err
+}
+
 // SocketConnections implements [host.Sockets].
 func (k *Host) SocketConnections(fds []*host.SharedFD, done func(int, error)) {
 	numbers := hold(fds)

@@ -11,7 +11,8 @@ import (
 	"superd/procs/instance"
 )
 
-// An idler stops a program that had no connection for its idle_timeout. In each such time it
+// An idler stops a program that had no connection for its idle_timeout, unless a rolling restart of
+// it is under way: that may wait for the operator. In each such time it
 // notices the first connection only, so that a busy program costs superd one wake-up.
 type idler struct {
 	timeout time.Duration
@@ -68,7 +69,7 @@ func (c *Connectors) await(name string, w *idler) {
 	}
 	w.scope.After(w.timeout, func() {
 		w.stopWatches()
-		if w.busy {
+		if w.busy || c.Rolling(name) {
 			c.await(name, w)
 			return
 		}

@@ -1,4 +1,4 @@
-// Package onconnect starts programs by the first connection to one of their sockets.
+// Package onconnect starts programs by connections to their sockets: by the first one, or for each.
 package onconnect
 
 import (
@@ -28,29 +28,45 @@ type Options struct {
 	Config    func() *config.Config                     // the active one
 	Instances func(program string) []*instance.Instance // of a program
 	Ending    func() bool                               // superd shuts down
+	Rolling   func(program string) bool                 // a rolling restart of it is under way
+	// Create adds an instance of a program, and Retire removes one
+	Create func(p *config.Program, instance string) *instance.Instance
+	Retire func(in *instance.Instance)
 }
 
 // Connectors watch the sockets of programs that connections start. They watch those of a program
 // only while it is down and may be started: as long as it runs, it accepts.
 type Connectors struct {
 	Options
-	watching map[string]*connector    // by program
-	idle     map[string]*idler        // likewise: those that run and have an idle_timeout
-	started  map[string]time.Duration // when a connection last started it, by program
+	watching  map[string]*watched      // by program
+	idle      map[string]*idler        // likewise: those that run and have an idle_timeout
+	acceptors map[string]*acceptor     // likewise: those with a process for each connection
+	started   map[string]time.Duration // when a connection last started it, by program
 }
 
 // New returns connectors that watch nothing.
 func New(o Options) *Connectors {
 	return &Connectors{
-		Options: o, watching: map[string]*connector{}, idle: map[string]*idler{},
-		started: map[string]time.Duration{},
+		Options: o, watching: map[string]*watched{}, idle: map[string]*idler{},
+		acceptors: map[string]*acceptor{}, started: map[string]time.Duration{},
 	}
 }
 
-// A connector watches the sockets of one program, or waits to do so.
-type connector struct {
+// watched are the sockets of one program, which are watched or soon will be.
+type watched struct {
 	scope *loop.Scope
 	held  []*host.SharedFD
+}
+
+// close ends the watch. w may be nil.
+func (w *watched) close() {
+	if w == nil {
+		return
+	}
+	w.scope.Close()
+	for _, fd := range w.held {
+		fd.Release()
+	}
 }
 
 // UpdateAll watches the sockets of all programs that wait for a connection, and no others.
@@ -61,8 +77,11 @@ func (c *Connectors) UpdateAll() {
 	for name := range c.idle {
 		c.Update(name)
 	}
+	for name := range c.acceptors {
+		c.Update(name)
+	}
 	for _, p := range c.Config().Programs {
-		if startsOnConnect(p) {
+		if startsOnConnect(p) || p.Accepts() {
 			c.Update(p.Name)
 		}
 	}
@@ -77,6 +96,7 @@ func startsOnConnect(p *config.Program) bool {
 // changed.
 func (c *Connectors) Update(name string) {
 	p := c.Config().Program(name)
+	c.updateAccept(name, p)
 	concerned := p != nil && startsOnConnect(p) && !c.Ending()
 	c.updateIdle(name, p, concerned)
 	wanted := concerned && c.isDown(name)
@@ -91,22 +111,26 @@ func (c *Connectors) Update(name string) {
 	if len(held) == 0 {
 		return // it is updated when they are open
 	}
-	w := &connector{scope: c.Scope.Child(), held: held}
+	w := &watched{scope: c.Scope.Child(), held: held}
 	c.watching[name] = w
+	begin := func() {
+		connected := func(*host.SharedFD) { c.connected(name) }
+		c.watch(name, w, connected, connected)
+	}
 	if wait := c.started[name] + connectPause - c.Loop.Now(); c.started[name] != 0 && wait > 0 {
-		w.scope.After(wait, func() { c.watch(name, w) })
+		w.scope.After(wait, begin)
 		return
 	}
-	c.watch(name, w)
+	begin()
 }
 
-// watch watches the sockets until one is readable.
-func (c *Connectors) watch(name string, w *connector) {
+// watch calls readable in each turn in which one of the sockets is readable, or late after a while
+// for one that can't be watched.
+func (c *Connectors) watch(name string, w *watched, readable, late func(*host.SharedFD)) {
 	for _, fd := range w.held {
-		if _, err := w.scope.OnReadable(fd.FD(), func() { c.connected(name) }); err != nil {
+		if _, err := w.scope.OnReadable(fd.FD(), func() { readable(fd) }); err != nil {
 			c.Log.Warn("connections are noticed late", "program", name, "error", err)
-			w.scope.After(connectPause, func() { c.connected(name) })
-			return
+			w.scope.After(connectPause, func() { late(fd) })
 		}
 	}
 }
@@ -116,19 +140,17 @@ func (c *Connectors) connected(name string) {
 	c.forget(name)
 	c.started[name] = max(c.Loop.Now(), 1)
 	for _, in := range slices.Clone(c.Instances(name)) {
+		if in.Membership.Leaves() {
+			continue
+		}
 		in.Apply(in.Machine.WantUp(fsm.By(fsm.ActorConnection), false, in.Conditions()))
 	}
 }
 
 // forget ends the watch of a program's sockets.
 func (c *Connectors) forget(name string) {
-	if w := c.watching[name]; w != nil {
-		delete(c.watching, name)
-		w.scope.Close()
-		for _, fd := range w.held {
-			fd.Release()
-		}
-	}
+	c.watching[name].close()
+	delete(c.watching, name)
 }
 
 // ForgetAll ends all watches, before sockets are closed.
@@ -139,15 +161,26 @@ func (c *Connectors) ForgetAll() {
 	for name := range c.idle {
 		c.forgetIdle(name)
 	}
+	for _, a := range c.acceptors {
+		a.ignore()
+	}
 }
 
 // isDown reports whether all instances of a program are down and a connection may start them. What
 // the operator has stopped stays down, and so does what has failed for good.
 func (c *Connectors) isDown(name string) bool {
-	all := c.Instances(name)
-	return len(all) > 0 && !slices.ContainsFunc(all, func(in *instance.Instance) bool {
+	some := false
+	for _, in := range c.Instances(name) {
 		desired := in.Machine.Desired()
-		return !in.Machine.State().AtRest() || in.Machine.State() == fsm.Failed || in.Membership.Leaves() ||
-			in.Quarantined() || !desired.Up && desired.By.Is(fsm.ActorOperator)
-	})
+		switch {
+		case !in.Machine.State().AtRest(), in.Quarantined():
+			return false
+		case in.Membership.Leaves():
+		case in.Machine.State() == fsm.Failed, !desired.Up && desired.By.Is(fsm.ActorOperator):
+			return false
+		default:
+			some = true
+		}
+	}
+	return some
 }

@@ -53,11 +53,14 @@ type FDs interface {
 // A Set has the sockets.
 type Set struct {
 	Options
-	all []*socket // in the order in which they were first wanted
+	all         []*socket                  // in the order in which they were first wanted
+	connections map[string]host.Connection // accepted, and not passed on yet, by instance
 }
 
 // NewSet returns a set without sockets.
-func NewSet(o Options) *Set { return &Set{Options: o} }
+func NewSet(o Options) *Set {
+	return &Set{Options: o, connections: map[string]host.Connection{}}
+}
 
 // A socket is one address.
 type socket struct {

@@ -3,8 +3,6 @@ package sockets
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"superd/config"
@@ -51,26 +49,6 @@ func (s *Set) Hold(p *config.ProgramSockets) (all []*host.SharedFD, ok bool) {
 		all = append(all, one.fd.Hold())
 	}
 	return all, true
-}
-
-// Pass gives the process of a specification the sockets of its program.
-func Pass(spec *host.SpawnSpec, p *config.ProgramSockets, held []*host.SharedFD) {
-	fds := p.FDs()
-	if len(fds) == 0 {
-		return
-	}
-	spec.Sockets, spec.FirstSocket = held, fds[0].Number
-	if p.Pass != config.PassSystemd {
-		return
-	}
-	names := make([]string, len(fds))
-	for i, fd := range fds {
-		names[i] = fd.FDName
-	}
-	spec.Own.Set("LISTEN_FDS", strconv.Itoa(len(fds)))
-	spec.Own.Set("LISTEN_FDNAMES", strings.Join(names, ":"))
-	spec.Own.Set("LISTEN_PID", "")
-	spec.TellsPid = true
 }
 
 // Opening reports whether it is not known yet of some socket whether it can be opened.

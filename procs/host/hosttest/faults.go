@@ -39,14 +39,15 @@ type FaultMix struct {
 	Handover         float64 // a main process hands over to a child
 	NoLaunch         float64 // the command of a forking program fails, hangs or leaves no process
 	SlowLaunch       time.Duration
-	NoPIDFile        float64 // a forking program writes no pid file
-	SocketFails      float64 // a socket can't be opened
-	SocketHangs      float64 // its file system hangs for minutes
-	ProcessScan      float64 // a scan of a tree takes time, as without cgroups
-	DirectoryFails   float64 // a directory of a program can't be made
-	DirectoryStays   float64 // a runtime directory can't be removed
-	TmpStays         float64 // a private_tmp is removed minutes late, or not at all
-	SandboxLacks     float64 // a part of a sandbox can't be enforced
+	NoPIDFile        float64       // a forking program writes no pid file
+	SocketFails      float64       // a socket can't be opened
+	SocketHangs      float64       // its file system hangs for minutes
+	ConnectionTime   time.Duration // longest run of a process for a connection; 0: endless
+	ProcessScan      float64       // a scan of a tree takes time, as without cgroups
+	DirectoryFails   float64       // a directory of a program can't be made
+	DirectoryStays   float64       // a runtime directory can't be removed
+	TmpStays         float64       // a private_tmp is removed minutes late, or not at all
+	SandboxLacks     float64       // a part of a sandbox can't be enforced
 }
 
 // AffectsCommands reports whether the faults can let exec checks of a healthy program fail.
@@ -72,6 +73,7 @@ type Defects struct {
 	NoAcknowledgement bool // the keeper is never told that an exit is recorded
 	DropsUnsaved      bool // messages are dropped before their effects are saved
 	SocketNotStored   bool // an open socket is not stored
+	LeaksConnections  bool // a connection is never closed in superd
 	IgnoresSettings   bool // an open socket keeps its settings
 }
 

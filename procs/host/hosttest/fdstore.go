@@ -75,6 +75,7 @@ func (k *Kernel) PassFDs() host.StoredFDs {
 		case stored.listening != nil:
 			fd := k.v.NewFD()
 			passed.Files[name], k.listening[fd] = fd, stored.listening
+			k.showWaiting(stored.listening)
 		default:
 			fd := k.v.NewFD()
 			passed.Files[name], k.notifyFDs[fd] = fd, stored.socket

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/config/listen"
 	"superd/loop"
 	"superd/pidfd"
 	"superd/procs/host"
@@ -51,6 +52,7 @@ type Kernel struct {
 	OnStopSignal func(*Process)
 	// Called when the keeper is told that it need not keep an exit any more
 	OnAcknowledge func(pid int, start uint64)
+	OnAccept      func(listen.Address) // called when connections to the address were accepted
 	// Whether superd shows the instance as running; nil: never
 	IsRunning func(instance string) bool
 	// Whether the instance is one beside those that conflict by their names; nil: never
@@ -96,6 +98,8 @@ type Kernel struct {
 	sandboxLacks  map[string][]string      // by run: what of its sandbox could not be enforced
 	requestedAt   map[string]time.Duration // by run: when its main process was to be started
 	listening     map[int]*Listening       // sockets that superd has open, by descriptor
+	connections   map[int]string           // runs that have accepted ones, by descriptor
+	served        map[string]bool          // runs that got a connection
 }
 
 // New returns a host without processes and without faults. It reports misuse through fail.
@@ -110,7 +114,7 @@ func New(v *loop.Virtual, rng *rand.Rand, fail func(format string, args ...any))
 		definitions: map[string]*config.Program{}, PIDFiles: map[string]int{}, kills: map[string][]killRule{},
 		commands: map[commandKey]*CommandLog{}, reloadSignals: map[string]time.Duration{},
 		requestedAt: map[string]time.Duration{}, tmps: map[string]*privateTmp{}, sandboxLacks: map[string][]string{},
-		listening: map[int]*Listening{},
+		listening: map[int]*Listening{}, connections: map[int]string{}, served: map[string]bool{},
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 type Listening struct {
 	Address  listen.Address
 	Settings *config.Socket // those that it has
+	Waiting  int            // connections that are not accepted
 }
 
 // Listening returns the sockets that superd has open.
@@ -60,7 +61,7 @@ func (k *Kernel) OpenSocket(spec *host.SocketSpec, done func(*host.SharedFD, err
 			return
 		}
 		fd := k.v.NewFD()
-		k.listening[fd] = &Listening{spec.Address, spec.Settings}
+		k.listening[fd] = &Listening{Address: spec.Address, Settings: spec.Settings}
 		if !k.Defects.SocketNotStored {
 			spec.Store(fd)
 		}
@@ -120,7 +121,11 @@ func (k *Kernel) SocketQueues(fds []*host.SharedFD, done func([]host.SocketQueue
 // useSockets checks the sockets of a spawn, and returns a function that releases them. It may be
 // called twice.
 func (k *Kernel) useSockets(spec *host.SpawnSpec) (release func()) {
-	if RoleOf(spec.Program) == RoleMain {
+	switch {
+	case RoleOf(spec.Program) != RoleMain:
+	case spec.Program.Accepts():
+		k.useConnection(spec)
+	default:
 		var want, got []listen.Address
 		for _, fd := range spec.Program.Sockets.FDs() {
 			want = append(want, fd.Address)

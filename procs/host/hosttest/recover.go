@@ -78,6 +78,10 @@ func (k *Kernel) KillSupervisor() {
 		delete(k.listening, fd)
 		k.v.CloseFD(fd)
 	}
+	for fd := range k.connections {
+		delete(k.connections, fd)
+		k.v.CloseFD(fd)
+	}
 	clear(k.checking)
 	for p := range k.Processes() {
 		p.Reparented, p.resultPending = true, false

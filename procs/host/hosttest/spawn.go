@@ -226,6 +226,7 @@ func (p *Process) execute(spec *host.SpawnSpec) {
 	}
 	p.Watchdog = spec.Program.Watchdog
 	p.endScheduledRun(spec.Program)
+	p.endConnection(spec.Program)
 	p.notifies = spec.NotifySocket != ""
 	if spec.Program.Type == config.TypeForking {
 		p.launch(spec.Program)
