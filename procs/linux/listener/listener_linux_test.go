@@ -115,6 +115,29 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+// TestNonBlocking: a socket blocks unless it is told not to, also while it is open. It is never
+// made blocking again: the program that has it may have asked for that.
+func TestNonBlocking(t *testing.T) {
+	port := freePort(t)
+	for _, text := range []string{
+		fmt.Sprintf("127.0.0.1:%d", port), fmt.Sprintf("udp:127.0.0.1:%d", port),
+		"unix:@" + t.Name(), "fifo:" + t.TempDir() + "/f",
+	} {
+		s := &config.Socket{Backlog: 5}
+		fd := mustOpen(t, s, text)
+		for i, want := range []bool{false, true, true} {
+			s.NonBlocking = i == 1
+			if err := Change(fd, s, address(t, text)); err != nil {
+				t.Errorf("change %s: %v", text, err)
+			}
+			flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+			if got := flags&unix.O_NONBLOCK != 0; got != want || err != nil {
+				t.Errorf("%s after non_blocking = %t: O_NONBLOCK is %t, %v, want %t", text, s.NonBlocking, got, err, want)
+			}
+		}
+	}
+}
+
 // TestInUse: the error names the process that has the address, whatever its kind.
 func TestInUse(t *testing.T) {
 	dir, port := t.TempDir(), freePort(t)
