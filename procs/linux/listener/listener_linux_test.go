@@ -138,6 +138,53 @@ func TestNonBlocking(t *testing.T) {
 	}
 }
 
+// TestRestore: a path that was removed leads to the same socket again. Another file in its place
+// stays. When the socket is removed, nothing is left.
+func TestRestore(t *testing.T) {
+	for _, kind := range []string{"unix", "unixgram"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "s")
+		a := address(t, kind+":"+path)
+		for range 2 { // also with what a socket of before has left
+			fd := mustOpen(t, &config.Socket{Backlog: 5}, a.String())
+			for _, gone := range []bool{false, true, true} {
+				if gone {
+					if err := os.Remove(path); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if restored, err := Restore(fd, a); restored != gone || err != nil {
+					t.Fatalf("%s, removed: %t: Restore = %t, %v", kind, gone, restored, err)
+				}
+			}
+			if c, err := net.Dial(kind, path); err != nil {
+				t.Errorf("%s after Restore: %v", kind, err)
+			} else {
+				c.Close()
+			}
+			if err := os.Rename(path, path+".old"); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if restored, err := Restore(fd, a); restored || err != nil {
+				t.Errorf("%s with another file in its place: Restore = %t, %v", kind, restored, err)
+			}
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fd := mustOpen(t, &config.Socket{Backlog: 5}, a.String())
+		if err := Remove(fd, a); err != nil {
+			t.Error(err)
+		}
+		if left, err := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 || err != nil {
+			t.Errorf("%s: left after Remove: %q, %v", kind, left, err)
+		}
+	}
+}
+
 // TestInUse: the error names the process that has the address, whatever its kind.
 func TestInUse(t *testing.T) {
 	dir, port := t.TempDir(), freePort(t)

@@ -187,6 +187,10 @@ func Change(fd int, s *config.Socket, a listen.Address) error {
 		}
 	}
 	if path := a.Path(); path != "" {
+		// A program may have removed it while there was no superd
+		if _, err := Restore(fd, a); err != nil {
+			return err
+		}
 		if err := changePath(fd, s, a); err != nil {
 			return err
 		}
