@@ -6,7 +6,7 @@ TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-containers bench bench-sandbox bench-loop bench-quick clean
+.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers bench bench-sandbox bench-loop bench-quick clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -105,9 +105,13 @@ test-sandbox: ## compare sandboxes with those of systemd (root; 20 seconds; UPDA
 test-limits: build ## test limits of memory, CPU and tasks (root; SDBED_UML=script of the test bed)
 	SDBED_UML="$(SDBED_UML)" tests/limits/run.sh
 
-test-daemons: ## install and test daemons of Debian (root; 2 minutes)
+test-daemons: ## install and test daemons of Debian (root; 4 minutes)
 	tests/daemons/install-deps.sh
-	go test ./tests/daemons -daemons -count=1 -v -timeout 10m
+	go test ./tests/daemons -daemons -count=1 -v -timeout 15m
+
+test-sockets: ## restart servers behind held sockets 20 times, under load (root; 15 minutes)
+	tests/daemons/install-deps.sh
+	go test ./tests/daemons -daemons -run SocketOf -rounds 20 -parallel 1 -count=1 -v -timeout 30m
 
 test-containers: ## test superd as PID 1 of containers made by runc (root)
 	tests/containers/install-deps.sh

@@ -30,12 +30,14 @@ type SocketChange struct {
 //
 // Those that take effect at once can be changed in an open socket: backlog by another listen(2),
 // mode, user and group by its path, no_delay and keep_alive by setsockopt(2) for connections that
-// are accepted later. free_bind matters when an address is opened only, so an open one stays as it
-// is. The others are part of a descriptor or of what programs are told of it: superd opens and
-// closes what differs in listen, reuse_port and device, and the programs are restarted.
+// are accepted later, non_blocking by fcntl(2) if it becomes true: a program may have set it
+// itself. free_bind matters when an address is opened only, so an open one stays as it is. The
+// others are part of a descriptor or of what programs are told of it: superd opens and closes what
+// differs in listen, reuse_port and device, and the programs are restarted.
 var socketEffects = map[string]effect{
 	"listen": withNextRun, "reuse_port": withNextRun, "device": withNextRun, "fdname": withNextRun,
 	"backlog": atOnce, "mode": atOnce, "user": atOnce, "group": atOnce, "free_bind": atOnce, "no_delay": atOnce, "keep_alive": atOnce,
+	"non_blocking": atOnce,
 }
 
 // compareSockets returns the changes of all sockets of either configuration, sorted by name.

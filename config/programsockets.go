@@ -306,6 +306,7 @@ func (d *builder) checkSockets() {
 	if last := s.First() + len(fds); d.Ready != nil && d.Ready.FD >= firstSocketFD && d.Ready.FD < last {
 		d.mistakeAt("ready.fd").Fail("%d is the number of a socket of the program: write %d", d.Ready.FD, last)
 	}
+	d.checkProbes(fds)
 	if s.OnConnect && d.Type == TypeOneshot {
 		d.mistakeAt("autostart", "type").Fail(`"on-connect" is for services: write type = "service", or autostart = false`)
 	}
@@ -319,6 +320,25 @@ func (d *builder) checkSockets() {
 	}
 	if s.Pass == PassFD {
 		d.checkSocketVariables(fds)
+	}
+}
+
+// checkProbes warns of probes of the program's own sockets: where superd listens, a connection
+// succeeds whether the program accepts it or not.
+func (d *builder) checkProbes(fds []SocketFD) {
+	for key, probe := range map[string]struct{ address, remedy string }{
+		"ready.tcp":  {d.ready.TCP, "write ready.notify, ready.fd or ready.line"},
+		"health.tcp": {d.health.TCP, "write health.http or health.exec"},
+	} {
+		probed, err := listen.Parse(strings.Replace(probe.address, "localhost:", "127.0.0.1:", 1), nil)
+		if err != nil {
+			continue // a name, or variables
+		}
+		for _, fd := range fds {
+			if fd.Address.Network.IsTCP() && fd.Address.Excludes(probed) {
+				d.mistakeAt(key).Warn("superd itself listens at %s, so a connection says nothing about the program: %s", fd.Address, probe.remedy)
+			}
+		}
 	}
 }
 

@@ -27,6 +27,8 @@ type Socket struct {
 	NoDelay   bool    // TCP_NODELAY, which accepted connections inherit
 	KeepAlive bool    // SO_KEEPALIVE, likewise
 
+	NonBlocking bool // O_NONBLOCK, which all who have the descriptor share
+
 	// If not empty, it must not be opened; the programs that use it have the same mistakes
 	Invalid Errors
 	File    string // file in which its table begins
@@ -95,6 +97,9 @@ func socketKeys() []key {
 		bind("socket", "keep_alive", codec.Boolean,
 			func(d *builder) *bool { return &d.socket.KeepAlive },
 			"Whether the kernel asks idle peers if they are still there (SO_KEEPALIVE)."),
+		bind("socket", "non_blocking", codec.Boolean,
+			func(d *builder) *bool { return &d.socket.NonBlocking },
+			"Whether a program does not wait in `accept` or `read` (O_NONBLOCK). nginx needs it."),
 	}
 }
 

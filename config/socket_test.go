@@ -24,6 +24,7 @@ free_bind = true
 device = "eth0"
 no_delay = true
 keep_alive = true
+non_blocking = true
 [socket.dns]
 listen = "udp::53"
 [socket.ssh]
@@ -52,12 +53,12 @@ idle_timeout = "5m"
 		{Network: listen.TCP4, Address: "127.0.0.1:80", ReusePort: true, Device: "eth0"},
 		{Network: listen.Unix, Address: "/etc/superd/web.sock"},
 	}
-	if got, want := c.Socket("dns"), (&Socket{Name: "dns", FDName: "dns", Listen: dns, Backlog: defaultBacklog, File: "superd.toml", Line: 13}); !reflect.DeepEqual(got, want) {
+	if got, want := c.Socket("dns"), (&Socket{Name: "dns", FDName: "dns", Listen: dns, Backlog: defaultBacklog, File: "superd.toml", Line: 14}); !reflect.DeepEqual(got, want) {
 		t.Errorf("dns = %+v, want %+v", got, want)
 	}
 	want := &Socket{
 		Name: "http", FDName: "www", Listen: http,
-		Backlog: 7, Mode: &mode, User: "root", Group: "www-data", FreeBind: true, NoDelay: true, KeepAlive: true, File: "superd.toml", Line: 1,
+		Backlog: 7, Mode: &mode, User: "root", Group: "www-data", FreeBind: true, NoDelay: true, KeepAlive: true, NonBlocking: true, File: "superd.toml", Line: 1,
 	}
 	if got := c.Socket("http"); !reflect.DeepEqual(got, want) {
 		t.Errorf("http = %+v, want %+v", got, want)
@@ -115,8 +116,8 @@ func TestCompareSockets(t *testing.T) {
 			`s restart needed, listen [":80", "unix:/run/s"] -> [":81", "unix:/run/s"] (restart), opened [:81], closed [:80]` + "\n", restart},
 		{"another order", one, "[socket.s]\nlisten = ['unix:/run/s', ':80']",
 			`s restart needed, listen [":80", "unix:/run/s"] -> ["unix:/run/s", ":80"] (restart)` + "\n", restart},
-		{"in place", one, one + "backlog = 5\nmode = '600'\nuser = 'root'\ngroup = 'root'\nfree_bind = true\nno_delay = true\nkeep_alive = true",
-			`s applied live, backlog 4096 -> 5, mode = "600", user = "root", group = "root", free_bind false -> true, no_delay false -> true, keep_alive false -> true` + "\n", none},
+		{"in place", one, one + "backlog = 5\nmode = '600'\nuser = 'root'\ngroup = 'root'\nfree_bind = true\nno_delay = true\nkeep_alive = true\nnon_blocking = true",
+			`s applied live, backlog 4096 -> 5, mode = "600", user = "root", group = "root", free_bind false -> true, no_delay false -> true, keep_alive false -> true, non_blocking false -> true` + "\n", none},
 		{"bound otherwise", one, one + "device = 'eth0'\nreuse_port = true",
 			"s restart needed, reuse_port false -> true (restart), device = \"eth0\" (restart), opened [:80], closed [:80]\n", restart},
 		{"another name", one, one + "fdname = 'www'", `s restart needed, fdname "s" -> "www" (restart)` + "\n", restart},

@@ -22,7 +22,8 @@ type instanceOwner struct{ sup *Supervisor }
 //   - The waiters are answered, unless a reconciliation is pending: the state may change again.
 //   - The rolls look at it in a later turn, when its reconciliation is done.
 //   - The subscribers are notified. That happens in a later turn, so they see the whole change.
-//   - The connectors watch sockets while no instance of the program is up.
+//   - The connectors watch sockets while no instance of the program is up. Paths that a program has
+//     removed at its end are restored.
 //   - The exit policy may begin the shutdown with this exit status, so it precedes the shutdown.
 //   - Replicas and shutdown are last, see onRest. A removal ends the scope of the instance, and the
 //     end of superd ends all scopes.
@@ -43,6 +44,9 @@ func (o instanceOwner) Transitioned(in *instance.Instance, from, to fsm.State) {
 	s.subscriptions.changed()
 	if in.Program.Sockets != nil {
 		s.connectors.Update(in.Program.Name)
+		if from.Lives() && !to.Lives() && !s.shutdown.begun {
+			s.connectors.Sockets.RestorePaths(in.Program.Sockets)
+		}
 	}
 	// Also if the state is the same: a reload may end the slow retries of a failed instance
 	if in.StaysDown() {

@@ -148,6 +148,39 @@ func TestHeldSocketLosesNothing(t *testing.T) {
 	}
 }
 
+// TestRemovedPathIsBack: a program removes the path of its socket at its end, as php-fpm does. The
+// next one is connected to by it. When superd ends, nothing is left.
+func TestRemovedPathIsBack(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[socket.http]
+		listen = "unix:DIR/sockets/s"
+		[program.web]
+		command = ["child", "serve", "0"]
+		sockets = ["http"]
+		[program.other]
+		command = ["sh", "-c", "trap 'rm DIR/sockets/s; exit 0' TERM; while :; do sleep 0.05; done"]
+		sockets = ["http"]
+		`)
+	s.Mkdir("sockets")
+	d := s.Start()
+	s.WaitRunning()
+	for i := range 2 {
+		s.MustCtl("restart", "other")
+		d.ErrOut.WaitTimes(t, "a program has removed the path of a socket; superd has made it again", i+1)
+		if _, err := ask("unix", s.Path("sockets/s"), "hello"); err != nil {
+			t.Error(err)
+		}
+		s.Kill(d.Pid, syscall.SIGKILL)
+		d.FindSupervisor()
+	}
+	s.MustCtl("shutdown")
+	d.Wait()
+	if left, err := os.ReadDir(s.Path("sockets")); len(left) > 0 || err != nil {
+		t.Errorf("superd has left %v, %v", left, err)
+	}
+}
+
 // TestSocketInUse: a program waits for a socket that another process has, is told which, and starts
 // when that has ended.
 func TestSocketInUse(t *testing.T) {

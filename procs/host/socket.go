@@ -22,6 +22,9 @@ type Sockets interface {
 	// ChangeSocket gives an open socket the settings of s, as far as they can be changed in it, off
 	// the loop. done always runs, once, on the loop.
 	ChangeSocket(fd *SharedFD, s *config.Socket, a listen.Address, done func(error))
+	// RestorePath makes the path of an open socket again off the loop, if it has one that is gone.
+	// done always runs, once, on the loop.
+	RestorePath(fd *SharedFD, a listen.Address, done func(restored bool, err error))
 	// RemoveSocket releases the socket, and removes its path off the loop, if it has one.
 	RemoveSocket(fd *SharedFD, a listen.Address)
 	// Accept accepts at most so many of the connections that wait in an open socket. It returns

@@ -55,6 +55,16 @@ func (k *Host) ChangeSocket(fd *host.SharedFD, s *config.Socket, a listen.Addres
 	})
 }
 
+// RestorePath implements [host.Sockets].
+func (k *Host) RestorePath(fd *host.SharedFD, a listen.Address, done func(bool, error)) {
+	fd.Hold()
+	k.socketWorker(a, func() {
+		restored, err := listener.Restore(fd.FD(), a)
+		fd.Release()
+		k.loop.Post(func() { done(restored, err) })
+	})
+}
+
 // RemoveSocket implements [host.Sockets]. A path that can't be removed is stale, and replaced when
 // the address is opened again.
 func (k *Host) RemoveSocket(fd *host.SharedFD, a listen.Address) {

@@ -248,6 +248,38 @@ func (s *Set) change(one *socket) {
 	})
 }
 
+// RestorePaths makes the paths of a program's sockets again that it has removed at its end. php-fpm
+// does that, and nginx after a crash of superd.
+func (s *Set) RestorePaths(p *config.ProgramSockets) {
+	for _, socket := range p.List {
+		for _, a := range socket.Listen {
+			if one := s.find(a); a.Path() != "" && one != nil && one.fd != nil && !one.busy && !one.given {
+				s.restorePath(one)
+			}
+		}
+	}
+}
+
+func (s *Set) restorePath(one *socket) {
+	one.busy, one.outdated = true, false
+	s.Host.RestorePath(one.fd, one.address, func(restored bool, err error) {
+		one.busy = false
+		switch {
+		case restored:
+			s.Log.Warn("a program has removed the path of a socket; superd has made it again",
+				"socket", one.name, "address", where(one.address), "remedy", "make its directory read-only for the program, by sandbox.read_only")
+		case err != nil:
+			s.Log.Warn("the path of a socket is gone: nobody can connect to it", "socket", one.name, "address", where(one.address), "error", err)
+		}
+		switch {
+		case one.settings == nil:
+			s.drop(one)
+		case one.outdated:
+			s.change(one)
+		}
+	})
+}
+
 // drop closes a socket that is not wanted any more, when no worker uses it. Programs that have it
 // keep it until they end.
 func (s *Set) drop(one *socket) {

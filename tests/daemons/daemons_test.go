@@ -2,6 +2,9 @@
 // examples/services. Each is started, becomes ready, serves requests while it is reloaded and while
 // superd is upgraded, refuses a mistake in its configuration, and is stopped without lost work.
 //
+// Those of examples/sockets are behind sockets that superd holds. They are restarted under load,
+// while superd is killed and upgraded.
+//
 // make test-daemons installs them and runs this. It needs root.
 package daemons
 

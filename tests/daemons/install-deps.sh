@@ -33,6 +33,10 @@ need python3-amqp /usr/lib/python3/dist-packages/amqp/__init__.py
 need rabbitmq-server /usr/sbin/rabbitmqctl
 need rsyslog /usr/sbin/rsyslogd
 need varnish /usr/sbin/varnishd
+need apache2-utils /usr/bin/ab
+need gunicorn /usr/bin/gunicorn
+need nodejs /usr/bin/node
+need python3-uvicorn /usr/lib/python3/dist-packages/uvicorn/__init__.py
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$missing postgresql"
 
 [ -n "$missing" ] || exit 0

@@ -29,8 +29,10 @@ import (
 // package, and nothing outside the site changes.
 type machine struct {
 	*site
-	name   string // of the program and of its example
-	holder int    // a process that keeps the namespaces
+	name     string // of the program and of its example
+	examples string // the folder with it
+	holder   int    // a process that keeps the namespaces
+	daemon   *harness.Superd
 
 	substitutions []string // in the example: pairs of old and new
 }
@@ -64,7 +66,7 @@ exec cat
 
 // newMachine makes a machine for the daemon of the example of this name.
 func newMachine(t *testing.T, name string, packages ...string) *machine {
-	m := &machine{site: newSite(t, packages...), name: name}
+	m := &machine{site: newSite(t, packages...), name: name, examples: "services"}
 	m.Mkdir("machine")
 	holder := exec.CommandContext(t.Context(), "unshare", "--mount", "--net", "sh", "-c", asBooted, "sh", m.Path("machine"))
 	in, errIn := holder.StdinPipe() // at the end of the test cat reads its end
@@ -148,7 +150,7 @@ func (m *machine) boot(programs ...string) {
 	m.T.Helper()
 	m.Write("superd.toml", fmt.Sprintf("include = [%q]\n[superd]\nruntime_dir = 'run'\nlog_dir = 'log'\n%s",
 		m.example(), strings.Join(programs, "")))
-	m.Start(func(cmd *exec.Cmd) {
+	m.daemon = m.Start(func(cmd *exec.Cmd) {
 		path, err := exec.LookPath("nsenter")
 		if err != nil {
 			m.T.Fatal(err)
@@ -161,7 +163,7 @@ func (m *machine) boot(programs ...string) {
 // example copies the example into the machine, as a user does.
 func (m *machine) example() string {
 	m.T.Helper()
-	b, err := os.ReadFile("../../examples/services/" + m.name + ".toml")
+	b, err := os.ReadFile("../../examples/" + m.examples + "/" + m.name + ".toml")
 	if err != nil {
 		m.T.Fatal(err)
 	}

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// script asks php-fpm for the output of a script, by FastCGI.
-func (m *machine) script(path string) (string, error) {
-	c, err := m.client("unix", m.path("/run/php/php-fpm.sock"))
+// script asks php-fpm, which has this socket, for the output of a script, by FastCGI.
+func (m *machine) script(socket, path string) (string, error) {
+	c, err := m.client("unix", m.path(socket))
 	if err != nil {
 		return "", err
 	}
@@ -60,19 +60,19 @@ func TestPHPFPM(t *testing.T) {
 	m.write("/etc/php/8.2/fpm/php-fpm.conf", conf+"[global]\nprocess_control_timeout = 20s\n")
 	m.boot()
 	served := func() error {
-		got, err := m.script("/var/www/answer.php")
+		got, err := m.script("/run/php/php-fpm.sock", "/var/www/answer.php")
 		return ok(got, err, "answer")
 	}
 	pool := m.read("/etc/php/8.2/fpm/pool.d/www.conf")
 	m.reloads(served, func() { m.write("/etc/php/8.2/fpm/pool.d/www.conf", pool+"php_value[user_agent] = two\n") },
 		func() bool {
-			got, err := m.script("/var/www/answer.php")
+			got, err := m.script("/run/php/php-fpm.sock", "/var/www/answer.php")
 			return ok(got, err, "answer two") == nil
 		})
 	m.refuses("/etc/php/8.2/fpm/pool.d/www.conf", pool+"bogus = 1\n", "unknown entry 'bogus'")
 	m.upgrades(served)
 	m.answers(func() error {
-		got, err := m.script("/var/www/slow.php")
+		got, err := m.script("/run/php/php-fpm.sock", "/var/www/slow.php")
 		return ok(got, err, "slow answer")
 	}, received, release)
 }

@@ -105,6 +105,15 @@ func (k *Kernel) ChangeSocket(fd *host.SharedFD, s *config.Socket, a listen.Addr
 	})
 }
 
+// RestorePath implements [host.Sockets]: no path is ever gone.
+func (k *Kernel) RestorePath(fd *host.SharedFD, a listen.Address, done func(bool, error)) {
+	if l := k.listening[fd.FD()]; l == nil || l.Address != a {
+		k.fail("the path of %s is restored through a descriptor of another socket", a)
+		return
+	}
+	k.session.After(k.upTo(5*time.Millisecond), func() { done(false, nil) })
+}
+
 // RemoveSocket implements [host.Sockets].
 func (k *Kernel) RemoveSocket(fd *host.SharedFD, _ listen.Address) { fd.Release() }
 

@@ -115,6 +115,76 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+// TestNonBlocking: a socket blocks unless it is told not to, also while it is open. It is never
+// made blocking again: the program that has it may have asked for that.
+func TestNonBlocking(t *testing.T) {
+	port := freePort(t)
+	for _, text := range []string{
+		fmt.Sprintf("127.0.0.1:%d", port), fmt.Sprintf("udp:127.0.0.1:%d", port),
+		"unix:@" + t.Name(), "fifo:" + t.TempDir() + "/f",
+	} {
+		s := &config.Socket{Backlog: 5}
+		fd := mustOpen(t, s, text)
+		for i, want := range []bool{false, true, true} {
+			s.NonBlocking = i == 1
+			if err := Change(fd, s, address(t, text)); err != nil {
+				t.Errorf("change %s: %v", text, err)
+			}
+			flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+			if got := flags&unix.O_NONBLOCK != 0; got != want || err != nil {
+				t.Errorf("%s after non_blocking = %t: O_NONBLOCK is %t, %v, want %t", text, s.NonBlocking, got, err, want)
+			}
+		}
+	}
+}
+
+// TestRestore: a path that was removed leads to the same socket again. Another file in its place
+// stays. When the socket is removed, nothing is left.
+func TestRestore(t *testing.T) {
+	for _, kind := range []string{"unix", "unixgram"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "s")
+		a := address(t, kind+":"+path)
+		for range 2 { // also with what a socket of before has left
+			fd := mustOpen(t, &config.Socket{Backlog: 5}, a.String())
+			for _, gone := range []bool{false, true, true} {
+				if gone {
+					if err := os.Remove(path); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if restored, err := Restore(fd, a); restored != gone || err != nil {
+					t.Fatalf("%s, removed: %t: Restore = %t, %v", kind, gone, restored, err)
+				}
+			}
+			if c, err := net.Dial(kind, path); err != nil {
+				t.Errorf("%s after Restore: %v", kind, err)
+			} else {
+				c.Close()
+			}
+			if err := os.Rename(path, path+".old"); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if restored, err := Restore(fd, a); restored || err != nil {
+				t.Errorf("%s with another file in its place: Restore = %t, %v", kind, restored, err)
+			}
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fd := mustOpen(t, &config.Socket{Backlog: 5}, a.String())
+		if err := Remove(fd, a); err != nil {
+			t.Error(err)
+		}
+		if left, err := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 || err != nil {
+			t.Errorf("%s: left after Remove: %q, %v", kind, left, err)
+		}
+	}
+}
+
 // TestInUse: the error names the process that has the address, whatever its kind.
 func TestInUse(t *testing.T) {
 	dir, port := t.TempDir(), freePort(t)

@@ -20,9 +20,9 @@ import (
 	"superd/config/listen"
 )
 
-// Open opens an address of a socket, close-on-exec. Reads and writes on it block, as a program
-// expects that gets it. The error is "address in use" if the kernel refuses it for that reason, and
-// says by whom if that can be seen.
+// Open opens an address of a socket, close-on-exec. Reads and writes on it block, as most programs
+// expect that get it, unless the socket has non_blocking. The error is "address in use" if the
+// kernel refuses it for that reason, and says by whom if that can be seen.
 func Open(s *config.Socket, a listen.Address) (fd int, err error) {
 	switch {
 	case a.Network == listen.FIFO:
@@ -178,9 +178,19 @@ func ipAddress(family int, a listen.Address) (unix.Sockaddr, error) {
 }
 
 // Change gives an open socket or FIFO the settings that can be changed in it. Those of TCP hold for
-// connections that are accepted later.
+// connections that are accepted later. It never makes a socket blocking: O_NONBLOCK may be the
+// program's own, which has the same open file description.
 func Change(fd int, s *config.Socket, a listen.Address) error {
+	if s.NonBlocking {
+		if err := unix.SetNonblock(fd, true); err != nil {
+			return os.NewSyscallError("fcntl", err)
+		}
+	}
 	if path := a.Path(); path != "" {
+		// A program may have removed it while there was no superd
+		if _, err := Restore(fd, a); err != nil {
+			return err
+		}
 		if err := changePath(fd, s, a); err != nil {
 			return err
 		}

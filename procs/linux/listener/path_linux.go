@@ -59,7 +59,9 @@ func openUnix(s *config.Socket, a listen.Address) (int, error) {
 	case err != nil:
 		err = fmt.Errorf("bind: %w", err)
 	default:
-		err = Change(fd, s, a)
+		if err = Change(fd, s, a); err == nil {
+			linkSpare(a)
+		}
 	}
 	return closeIf(err, fd)
 }
@@ -163,7 +165,7 @@ var errReplaced = errors.New("another file has taken its place: restart superd, 
 // openOwn returns a descriptor of the path of an open socket or FIFO. Where other users may write,
 // it must still be its path.
 func openOwn(fd int, a listen.Address) (at int, err error) {
-	at, err = unix.Open(a.Path(), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	at, err = openPath(a.Path())
 	if err != nil {
 		return -1, &os.PathError{Op: "look at", Path: a.Path(), Err: err}
 	}
@@ -196,7 +198,16 @@ func isOwn(fd, at int, a listen.Address) bool {
 
 // Remove removes the path of an open socket or FIFO, unless another file has taken its place.
 func Remove(fd int, a listen.Address) error {
-	at, err := unix.Open(a.Path(), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	// Most FIFOs have no spare name, nor have sockets whose directory refuses it
+	_ = removeOwn(fd, spare(a.Path()), a)
+	if err := removeOwn(fd, a.Path(), a); !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	return nil // a program has removed it
+}
+
+func removeOwn(fd int, path string, a listen.Address) error {
+	at, err := openPath(path)
 	if err != nil {
 		return err
 	}
@@ -205,5 +216,51 @@ func Remove(fd int, a listen.Address) error {
 	if !own {
 		return errReplaced
 	}
-	return unix.Unlink(a.Path())
+	return unix.Unlink(path)
+}
+
+func openPath(path string) (fd int, err error) {
+	return unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+}
+
+// spare returns the second name of a Unix socket: a path that was removed can only be made again by
+// a link to the same file, and not by another bind(2).
+func spare(path string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".superd")
+}
+
+// linkSpare gives the path of a socket its second name, if the directory allows it.
+func linkSpare(a listen.Address) {
+	path := a.Path()
+	if path == "" {
+		return
+	}
+	var stat unix.Stat_t
+	if unix.Lstat(spare(path), &stat) == nil && stat.Mode&unix.S_IFMT == unix.S_IFSOCK {
+		_ = unix.Unlink(spare(path)) // of a socket of before
+	}
+	_ = unix.Link(path, spare(path))
+}
+
+// Restore makes the path of an open Unix socket again if it is gone. It leaves another file in its
+// place alone.
+func Restore(fd int, a listen.Address) (restored bool, err error) {
+	path := a.Path()
+	var stat unix.Stat_t
+	if err := unix.Lstat(path, &stat); !errors.Is(err, unix.ENOENT) || a.Network == listen.FIFO {
+		return false, nil
+	}
+	at, err := openPath(spare(path))
+	if err != nil {
+		return false, &os.PathError{Op: "look at", Path: spare(path), Err: err}
+	}
+	defer unix.Close(at)
+	if !isOwn(fd, at, a) {
+		return false, &os.PathError{Op: "use", Path: spare(path), Err: errReplaced}
+	}
+	err = unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(at), unix.AT_FDCWD, path, unix.AT_SYMLINK_FOLLOW)
+	if err != nil {
+		return false, &os.LinkError{Op: "link", Old: spare(path), New: path, Err: err}
+	}
+	return true, nil
 }
