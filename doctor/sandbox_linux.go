@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -68,12 +67,9 @@ func tryNamespaces() error {
 // tryUserNamespace lets the exec shim make namespaces as for a program. A kernel may make a user
 // namespace, but give no rights in it.
 func tryUserNamespace() error {
-	plan, err := json.Marshal(sandbox.Plan{
+	plan := sandbox.Plan{
 		UserNamespace: &sandbox.IDs{UID: os.Geteuid(), GID: os.Getegid()}, Network: true, Mounts: true,
 		Paths: []sandbox.Path{{Key: "read_write", Path: "/dev", View: sandbox.ViewReadWrite}},
-	})
-	if err != nil {
-		return err
 	}
 	binary, err := shim.Open()
 	if err != nil {
@@ -87,7 +83,7 @@ func tryUserNamespace() error {
 	read := os.NewFile(uintptr(report[0]), "report")
 	defer read.Close()
 	// The root can't be executed, so the shim ends when all else is done.
-	step := execshim.Step{Sandbox: string(plan), Dir: "/", Path: "/", Args: []string{"/"}}
+	step := execshim.Step{Sandbox: plan.Fields(), Dir: "/", Path: "/", Args: []string{"/"}}
 	args, env := step.Command()
 	child, err := pidfd.Spawn(&pidfd.Attr{
 		Path: execshim.SandboxBinary, Args: args, Env: env, CgroupFD: -1, UserNamespace: true,

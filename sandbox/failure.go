@@ -8,10 +8,10 @@ import (
 
 // A Failure is a key that could not be enforced.
 type Failure struct {
-	Key    string        `json:"key"`              // below the table sandbox: "read_only"
-	Object string        `json:"object,omitempty"` // path, port or name; may be empty
-	Errno  syscall.Errno `json:"errno"`
-	Rights Rights        `json:"rights,omitempty"`
+	Key    string // below the table sandbox: "read_only"
+	Object string // path, port or name; may be empty
+	Errno  syscall.Errno
+	Rights Rights
 }
 
 // Rights say with which rights a key was not enforced.

@@ -37,9 +37,9 @@ type Landlock struct {
 // Syscalls is a filter of system calls: names, and groups that begin with @. Without Allow all
 // are allowed, apart from Deny.
 type Syscalls struct {
-	Allow []string `json:"allow"` // nil: all
-	Deny  []string `json:"deny"`
-	Errno string   `json:"errno,omitempty"` // error of a refused call; "": EPERM
+	Allow []string // nil: all
+	Deny  []string
+	Errno string // error of a refused call; "": EPERM
 }
 
 // Preset is a set of values for the keys that are not set.

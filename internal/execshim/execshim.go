@@ -14,7 +14,6 @@
 package execshim
 
 import (
-	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -52,7 +51,7 @@ const SandboxBinary = "/proc/self/fd/5"
 type Step struct {
 	ReadyFD    int // 0: none
 	Attributes Attributes
-	Sandbox    string // plan of a [Sandbox] as JSON; "": none
+	Sandbox    []string // fields of the plan of a [Sandbox]; empty: none
 	Umask      *uint32
 	Credential *syscall.Credential // NoSetGroups is ignored
 	Dir        string              // absolute
@@ -117,13 +116,13 @@ func (e *Error) Unwrap() error { return e.Errno }
 var ErrDied = errors.New("the exec shim ended before the exec")
 
 // atExec in the report says that the exec follows.
-const atExec = '!'
+const atExec = "!"
 
 // Result returns the meaning of a complete report: nil if the program was executed, else an [Error]
 // or [ErrDied]; and what a sandbox could not enforce.
 func Result(report []byte) ([]sandbox.Failure, error) {
 	warnings, rest := readWarnings(string(report))
-	text, begun := strings.CutPrefix(rest, string(atExec))
+	text, begun := strings.CutPrefix(rest, atExec)
 	if text == "" && begun {
 		return warnings, nil
 	}
@@ -136,25 +135,22 @@ func Result(report []byte) ([]sandbox.Failure, error) {
 	}
 	e := &Error{Stage: Stage(index), Errno: syscall.Errno(errno)}
 	if e.Stage == StageSandbox {
-		e.Sandbox = new(sandbox.Failure)
-		if err := json.Unmarshal([]byte(failure), e.Sandbox); err != nil {
+		f, _, ok := sandbox.ReadFailure(failure)
+		if !ok {
 			return warnings, ErrDied
 		}
+		e.Sandbox = &f
 	}
 	return warnings, e
 }
 
 // report returns e in the form that [Result] reads.
-func (e *Error) report() []byte {
-	text := []byte(strconv.Itoa(int(e.Stage)) + " " + strconv.Itoa(int(e.Errno)))
+func (e *Error) report() string {
+	text := strconv.Itoa(int(e.Stage)) + " " + strconv.Itoa(int(e.Errno))
 	if e.Sandbox == nil {
 		return text
 	}
-	failure, err := json.Marshal(e.Sandbox)
-	if err != nil {
-		return text // it has strings and a number only
-	}
-	return append(append(text, ' '), failure...)
+	return text + " " + e.Sandbox.Report()
 }
 
 // Command returns arguments and environment for the process of the shim.
@@ -175,7 +171,8 @@ func (s *Step) Command() (args, env []string) {
 			set("group", strconv.FormatUint(uint64(gid), 10))
 		}
 	}
-	args = append([]string{Name, strings.Join(settings, ","), s.Sandbox, s.Dir, s.Path}, s.Args...)
+	args = slices.Concat([]string{Name, strings.Join(settings, ","), strconv.Itoa(len(s.Sandbox))},
+		s.Sandbox, []string{s.Dir, s.Path}, s.Args)
 	return args, hide(s.Env)
 }
 
@@ -184,7 +181,15 @@ func parse(args, env []string) (*Step, bool) {
 	if len(args) < 6 || args[0] != Name {
 		return nil, false
 	}
-	s := &Step{Sandbox: args[2], Dir: args[3], Path: args[4], Args: args[5:], Env: restore(env)}
+	rest := args[3:]
+	fields, err := strconv.Atoi(args[2])
+	if err != nil || fields < 0 || fields > len(rest)-3 {
+		return nil, false
+	}
+	s := &Step{Dir: rest[fields], Path: rest[fields+1], Args: rest[fields+2:], Env: restore(env)}
+	if fields > 0 {
+		s.Sandbox = rest[:fields]
+	}
 	if args[1] == "" {
 		return s, true
 	}

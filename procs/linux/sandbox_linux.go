@@ -1,7 +1,6 @@
 package linux
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,7 +20,7 @@ import (
 
 // planSandbox returns the plan for the sandbox of a program of owner that has these directories,
 // nil without one. It makes the directories of private_tmp.
-func planSandbox(spec *host.SpawnSpec, owner *runAs, directories []string) (*sandbox.Plan, error) {
+func planSandbox(spec *host.SpawnSpec, owner *runAs, directories []string, filters *sandbox.Programs) (*sandbox.Plan, error) {
 	settings := spec.Program.Sandbox
 	if !settings.Enabled() {
 		return nil, nil
@@ -38,7 +37,7 @@ func planSandbox(spec *host.SpawnSpec, owner *runAs, directories []string) (*san
 			return nil, &host.SpawnError{Stage: "make private_tmp", Path: spec.PrivateTmp, Err: err, Fault: host.FaultOf(err)}
 		}
 	}
-	return sandbox.New(settings, run), nil
+	return sandbox.New(settings, run, filters), nil
 }
 
 // lookUpPaths looks up the paths that the exec shim will open, so that one on a file system that
@@ -111,11 +110,7 @@ func (k *Host) addSandbox(p *prepared, step *execshim.Step, attr *pidfd.Attr) (b
 		}
 		return -1, &host.SpawnError{Stage: "apply sandbox", Err: err, Fault: fault}
 	}
-	plan, err := json.Marshal(p.plan)
-	if err != nil {
-		return -1, &host.SpawnError{Stage: "apply sandbox", Err: err}
-	}
-	step.Sandbox = string(plan)
+	step.Sandbox = p.plan.Fields()
 	attr.UserNamespace = p.plan.UserNamespace != nil
 	return binary, nil
 }
