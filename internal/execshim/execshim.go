@@ -242,8 +242,8 @@ func (s *Step) set(key string, n int64) bool {
 const hidden = Name + ":"
 
 // ownEnv keeps the shim's runtime small: few threads, since a limit on tasks counts them (it needs
-// up to 8), no garbage collection, and no reading of cgroup files for the number of CPUs.
-var ownEnv = []string{"GOMAXPROCS=1", "GOGC=off", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"}
+// up to 8), and no garbage collection.
+var ownEnv = []string{"GOMAXPROCS=1", "GOGC=off"}
 
 func hide(env []string) []string {
 	out := make([]string, 0, len(env)+len(ownEnv))
