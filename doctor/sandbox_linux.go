@@ -37,7 +37,7 @@ func sandboxes() []Finding {
 	if !filters.Works {
 		filters.Keys, filters.Remedy = callKeys, "use a kernel with CONFIG_SECCOMP_FILTER"
 	}
-	return []Finding{built, namespaces(), mountAttributes(), filters, landlock()}
+	return []Finding{built, namespaces(), pathsInRoot(), mountAttributes(), filters, landlock()}
 }
 
 // namespaces checks whether a program can get namespaces of its own.
@@ -106,6 +106,19 @@ func tryUserNamespace() error {
 		return failed.Errno
 	}
 	return err
+}
+
+// pathsInRoot checks whether paths of a sandbox can be opened.
+func pathsInRoot() Finding {
+	f := try("openat2", "open the paths of a program's sandbox", func() error {
+		how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT}
+		return closed(unix.Openat2(unix.AT_FDCWD, "/", &how))
+	})
+	if !f.Works {
+		f.Keys = append([]string{"sandbox.landlock.read", "sandbox.landlock.write", "sandbox.landlock.execute"}, mountKeys...)
+		f.Remedy = allow + ", or use Linux 5.6 or newer"
+	}
+	return f
 }
 
 // mountAttributes checks whether mounts can be made read-only with all that is below them.

@@ -178,16 +178,21 @@ const end = "\x00"
 
 // Report returns the failure in the form that [ReadFailure] reads.
 func (f *Failure) Report() string {
-	return f.Key + end + f.Object + end + strconv.Itoa(int(f.Errno)) + end + string(f.Rights) + end
+	return f.Key + end + f.Object + end + strconv.Itoa(int(f.Errno)) + end + string(f.Rights) + end +
+		strconv.FormatBool(f.OpenRefused) + end
 }
 
 // ReadFailure returns the failure that a report begins with, and the rest of it.
 func ReadFailure(report string) (f Failure, rest string, ok bool) {
-	parts := strings.SplitN(report, end, 5)
-	if len(parts) < 5 {
+	const count = 5
+	parts := strings.SplitN(report, end, count+1)
+	if len(parts) <= count {
 		return Failure{}, "", false
 	}
 	errno, err := strconv.Atoi(parts[2])
-	f = Failure{Key: parts[0], Object: parts[1], Errno: syscall.Errno(errno), Rights: Rights(parts[3])}
-	return f, parts[4], err == nil
+	f = Failure{
+		Key: parts[0], Object: parts[1], Errno: syscall.Errno(errno), Rights: Rights(parts[3]),
+		OpenRefused: parts[4] == strconv.FormatBool(true),
+	}
+	return f, parts[count], err == nil
 }

@@ -208,17 +208,20 @@ func TestFailures(t *testing.T) {
 		f    Failure
 		want string
 	}{
-		{Failure{"read_only", "/x", syscall.ENOENT, RightsOfUser}, `sandbox.read_only /x: no such file or directory: create it, or write "-/x" if it may be missing`},
-		{Failure{"private_network", "", syscall.EPERM, RightsOfUser}, "sandbox.private_network: operation not permitted: superd needs CAP_SYS_ADMIN, or a kernel"},
-		{Failure{"private_network", "", syscall.EPERM, RightsOfRoot}, "sandbox.private_network: operation not permitted: superd lacks CAP_SYS_ADMIN or CAP_NET_ADMIN"},
-		{Failure{"private_network", "", syscall.EROFS, RightsOfNamespace}, "sandbox.private_network: read-only file system: superd needs CAP_SYS_ADMIN, or a kernel"},
-		{Failure{"protect_system", "/", syscall.ENOSYS, RightsOfUser}, "sandbox.protect_system /: function not implemented: it needs Linux 5.12"},
-		{Failure{"landlock.connect_tcp", "", syscall.EOPNOTSUPP, RightsOfUser}, "sandbox.landlock.connect_tcp: operation not supported: it needs Landlock 4"},
-		{Failure{"landlock", "", syscall.EPERM, RightsOfUser}, "sandbox.landlock: operation not permitted: set sandbox.no_new_privileges = true"},
-		{Failure{"syscalls", "", syscall.EACCES, RightsOfUser}, "sandbox.syscalls: permission denied: set sandbox.no_new_privileges = true"},
-		{Failure{"capabilities", "", syscall.EPERM, RightsOfUser}, "sandbox.capabilities: operation not permitted: superd needs CAP_SETPCAP"},
-		{Failure{"ambient_capabilities", "CAP_KILL", syscall.EPERM, RightsOfUser}, "sandbox.ambient_capabilities CAP_KILL: operation not permitted: superd itself lacks it"},
-		{Failure{"private_tmp", "/tmp", syscall.EIO, RightsOfUser}, "sandbox.private_tmp /tmp: input/output error"},
+		{Failure{"read_only", "/x", syscall.ENOENT, RightsOfUser, false}, `sandbox.read_only /x: no such file or directory: create it, or write "-/x" if it may be missing`},
+		{Failure{"private_network", "", syscall.EPERM, RightsOfUser, false}, "sandbox.private_network: operation not permitted: superd needs CAP_SYS_ADMIN, or a kernel"},
+		{Failure{"private_network", "", syscall.EPERM, RightsOfRoot, false}, "sandbox.private_network: operation not permitted: superd lacks CAP_SYS_ADMIN or CAP_NET_ADMIN"},
+		{Failure{"private_network", "", syscall.EROFS, RightsOfNamespace, false}, "sandbox.private_network: read-only file system: superd needs CAP_SYS_ADMIN, or a kernel"},
+		{Failure{"protect_system", "/", syscall.ENOSYS, RightsOfUser, false}, "sandbox.protect_system /: function not implemented: it needs Linux 5.12"},
+		{Failure{"landlock.connect_tcp", "", syscall.EOPNOTSUPP, RightsOfUser, false}, "sandbox.landlock.connect_tcp: operation not supported: it needs Landlock 4"},
+		{Failure{"landlock", "", syscall.EPERM, RightsOfUser, false}, "sandbox.landlock: operation not permitted: set sandbox.no_new_privileges = true"},
+		{Failure{"syscalls", "", syscall.EACCES, RightsOfUser, false}, "sandbox.syscalls: permission denied: set sandbox.no_new_privileges = true"},
+		{Failure{"capabilities", "", syscall.EPERM, RightsOfUser, false}, "sandbox.capabilities: operation not permitted: superd needs CAP_SETPCAP"},
+		{Failure{"ambient_capabilities", "CAP_KILL", syscall.EPERM, RightsOfUser, false}, "sandbox.ambient_capabilities CAP_KILL: operation not permitted: superd itself lacks it"},
+		{Failure{"read_only", "/x", syscall.EPERM, RightsOfRoot, true}, "sandbox.read_only /x: operation not permitted: it needs Linux 5.6 (openat2)"},
+		{Failure{"landlock.read", "/x", syscall.ENOSYS, RightsOfUser, true}, "sandbox.landlock.read /x: function not implemented: it needs Linux 5.6 (openat2)"},
+		{Failure{"read_only", "/x", syscall.ELOOP, RightsOfUser, false}, "sandbox.read_only /x: too many levels of symbolic links: a symbolic link there is the program's, or leads in a circle: name the path"},
+		{Failure{"private_tmp", "/tmp", syscall.EIO, RightsOfUser, false}, "sandbox.private_tmp /tmp: input/output error"},
 	}
 	for _, tt := range tests {
 		if got := tt.f.Error(); !strings.HasPrefix(got, tt.want) {

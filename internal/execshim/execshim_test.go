@@ -82,7 +82,7 @@ func TestResult(t *testing.T) {
 
 // TestSandboxIsReported: failures and warnings of a sandbox are read back with their key.
 func TestSandboxIsReported(t *testing.T) {
-	odd := sandbox.Failure{Key: "read_only", Object: "/a \n?!b", Errno: syscall.ENOENT}
+	odd := sandbox.Failure{Key: "read_only", Object: "/a \n?!b", Errno: syscall.ENOENT, Rights: sandbox.RightsOfRoot, OpenRefused: true}
 	other := sandbox.Failure{Key: "syscalls", Errno: syscall.EACCES}
 	lines := reportWarnings([]sandbox.Failure{odd, other})
 	want := []sandbox.Failure{odd, other}

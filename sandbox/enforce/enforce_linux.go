@@ -131,6 +131,7 @@ func failure(key, object string, err error) sandbox.Failure {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		f.Errno = errno
 	}
+	_, f.OpenRefused = errors.AsType[openRefusedError](err)
 	if unix.Geteuid() == 0 {
 		f.Rights = sandbox.RightsOfRoot
 	}
