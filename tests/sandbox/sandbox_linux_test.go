@@ -684,6 +684,9 @@ func TestHungPath(t *testing.T) {
 	needRoot(t)
 	s := harness.NewSite(t, "")
 	path := s.HungMount("hung") + "/data"
+	s.Mkdir("root")
+	s.HungMount("root/hung")
+	s.Link("root/link", "/hung/data")
 	s.Configure(`
 		[defaults]
 		command = ["/bin/sleep", "infinity"]
@@ -696,14 +699,19 @@ func TestHungPath(t *testing.T) {
 		sandbox.landlock.write = ["` + path + `"]
 		[program.root]
 		sandbox.root_directory = "` + path + `"
+		[program.inside]
+		sandbox = { root_directory = "DIR/root", read_write = ["/link"] }
 		[program.other]
 		sandbox.preset = "strict"
 		`)
 	s.Start()
 	s.WaitState("other", "running")
-	for program, key := range map[string]string{"mount": "read_write", "landlock": "landlock.write", "root": "root_directory"} {
+	for program, where := range map[string]string{
+		"mount": "read_write " + path, "landlock": "landlock.write " + path, "root": "root_directory " + path,
+		"inside": "read_write " + s.Path("root/link"),
+	} {
 		st := s.WaitState(program, "failed")
-		if want := "apply sandbox." + key + " " + path + ": no answer within start_timeout 500ms"; !strings.HasPrefix(st.Reason, want) {
+		if want := "apply sandbox." + where + ": no answer within start_timeout 500ms"; !strings.HasPrefix(st.Reason, want) {
 			t.Errorf("reason %q, want %q", st.Reason, want)
 		}
 	}
