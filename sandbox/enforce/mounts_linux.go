@@ -25,6 +25,7 @@ type mounter struct {
 	views []view
 	// copies of the host's devices, by name, for [sandbox.ViewDevices]
 	devices map[string]*view
+	log     string // target of the host's /dev/log; "": it is no link
 }
 
 // A view is a path that is to be mounted.
@@ -199,6 +200,7 @@ func (m *mounter) resolve(v *view) error {
 	v.isDir = stat.Mode&unix.S_IFMT == unix.S_IFDIR
 	switch {
 	case v.View == sandbox.ViewDevices || v.View == sandbox.ViewReadOnlyDevices:
+		m.log = logLink()
 		m.devices, err = copyDevices()
 		return err
 	case v.View == sandbox.ViewNothing || v.Path.Path == "/":

@@ -1,8 +1,10 @@
 package enforce
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -46,4 +48,38 @@ func TestSourceByLink(t *testing.T) {
 			unix.Close(v.tree)
 		}
 	}
+}
+
+// TestLinkOfLog: a program with private devices has the host's link /dev/log.
+func TestLinkOfLog(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	const want = "/run/systemd/journal/dev-log"
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with its mounts
+		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+			t.Log("no mounts here: ", err)
+			return
+		}
+		if err := errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("dev", "/dev", "tmpfs", 0, "")); err != nil {
+			t.Error(err)
+			return
+		}
+		if err := unix.Symlink(want, "/dev/log"); err != nil {
+			t.Error(err)
+		}
+		s := &Sandbox{plan: &sandbox.Plan{Paths: []sandbox.Path{
+			{Key: "private_devices", Path: "/dev", View: sandbox.ViewDevices},
+		}}}
+		if err := s.mount(); err != nil {
+			t.Error(err)
+		}
+		if link := logLink(); link != want {
+			t.Errorf("/dev/log leads to %q, want %q", link, want)
+		}
+	}()
+	<-done
 }
