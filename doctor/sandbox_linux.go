@@ -23,7 +23,7 @@ var (
 		"sandbox.private_tmp", "sandbox.private_devices", "sandbox.root_directory",
 	}
 	networkKeys = []string{"sandbox.private_network"}
-	callKeys    = []string{"sandbox.syscalls"}
+	callKeys    = []string{"sandbox.syscalls", "sandbox.address_families", "sandbox.deny_write_execute"}
 )
 
 // sandboxes checks what sandboxes depend on.

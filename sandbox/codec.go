@@ -58,6 +58,7 @@ func (p *Plan) code(c *codec) {
 	optional(c, "no_new_privs", &p.NoNewPrivs, func(set *bool) { c.flag("set", set) })
 	optional(c, "landlock", &p.Landlock, func(r *Rules) { r.code(c) })
 	c.program("filter", &p.Filter)
+	list(c, "filter_keys", &p.FilterKeys, func(key *string) { c.text("key", key) })
 }
 
 func (r *Rules) code(c *codec) {
@@ -166,6 +167,7 @@ func list[T any](c *codec, key string, values *[]T, code func(*T)) {
 	}
 	c.number(key, &n)
 	if c.reading && n >= 0 {
+		c.failed = c.failed || n > len(c.fields) // an element has a field or more
 		*values = make([]T, min(n, len(c.fields)))
 	}
 	for i := range *values {

@@ -78,7 +78,7 @@ func (f *Failure) remedy() string {
 		return "it needs Linux 3.5"
 	case "landlock":
 		return f.landlockRemedy()
-	case "syscalls":
+	case "syscalls", "address_families", "deny_write_execute":
 		return f.syscallsRemedy()
 	}
 	if f.Rights == RightsOfNamespace {
@@ -132,7 +132,7 @@ func (f *Failure) syscallsRemedy() string {
 	case syscall.EACCES, syscall.EPERM:
 		return "set sandbox.no_new_privileges = true"
 	case syscall.ENOTSUP:
-		return "superd knows no numbers of system calls on this architecture: remove the filter"
+		return "superd can't filter these system calls on this architecture: remove the key"
 	}
 	return "it needs a kernel with seccomp filters"
 }

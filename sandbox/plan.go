@@ -26,7 +26,8 @@ type Plan struct {
 
 	Landlock *Rules
 	// Of system calls; nil: none; empty: superd has no table of calls for this architecture
-	Filter []Instruction
+	Filter     []Instruction
+	FilterKeys []string // that demand it
 }
 
 // IDs are a user and a group.
@@ -93,7 +94,7 @@ func New(s *Settings, run Run, programs *Programs) *Plan {
 	p := &Plan{
 		BestEffort: s.BestEffort, Network: s.PrivateNetwork, Mounts: s.ChangesMounts(), Root: s.RootDirectory,
 		Ambient: setOf(s.AmbientCapabilities), NoNewPrivs: s.NoNewPrivileges,
-		Landlock: s.Landlock.rules(), Filter: programs.of(&s.Syscalls), User: run.User,
+		Landlock: s.Landlock.rules(), Filter: programs.of(s), FilterKeys: s.filterKeys(), User: run.User,
 	}
 	if p.Network || p.Mounts {
 		p.UserNamespace = run.UserNamespace

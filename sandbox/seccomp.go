@@ -33,6 +33,7 @@ const (
 	codeJump   = 0x05 // BPF_JMP | BPF_JA
 	codeIsSame = 0x15 // BPF_JMP | BPF_JEQ | BPF_K
 	codeIsFrom = 0x35 // BPF_JMP | BPF_JGE | BPF_K
+	codeAnd    = 0x54 // BPF_ALU | BPF_AND | BPF_K
 	codeReturn = 0x06 // BPF_RET | BPF_K
 )
 
@@ -79,12 +80,12 @@ type Programs struct {
 }
 
 // of returns the program of a filter for this machine; nil if s demands none.
-func (p *Programs) of(s *Syscalls) []Instruction {
-	if !s.Enabled() {
+func (p *Programs) of(s *Settings) []Instruction {
+	if !s.filters() {
 		return nil
 	}
 	const most = 100 // programs of former configurations are not kept for ever
-	key := fmt.Sprintf("%q %q %q %t", s.Allow, s.Deny, s.Errno, s.Allow == nil)
+	key := fmt.Sprintf("%#v %#v %t", s.Syscalls, s.AddressFamilies, s.DenyWriteExecute)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if program, ok := p.made[key]; ok {
@@ -93,7 +94,7 @@ func (p *Programs) of(s *Syscalls) []Instruction {
 	if p.made == nil || len(p.made) >= most {
 		p.made = map[string][]Instruction{}
 	}
-	p.made[key] = s.Filter().Program(runtime.GOARCH)
+	p.made[key] = s.filter().Program(runtime.GOARCH)
 	return p.made[key]
 }
 
@@ -103,32 +104,41 @@ type machine struct {
 	table string // of system calls, as [machineOf] describes it
 }
 
-// auditAMD64 is AUDIT_ARCH_X86_64, and firstX32 the first call of its second set of numbers.
+// Values of machine.audit; firstX32 is the first call of the second set of numbers of amd64.
 const (
 	auditAMD64 = 0xc000003e
+	audit386   = 0x40000003
 	firstX32   = 0x40000000
 )
 
 // A span is what becomes of the calls from a number up to that of the next span.
 type span struct{ first, action uint32 }
 
-// Program returns the filter for an architecture, as Go names it; empty if there is no table of
-// its calls. Calls that other architectures have on the same machine are not implemented: their
-// numbers have other meanings.
+// Program returns the filter for an architecture, as Go names it. It is empty if there is no table
+// of its calls, or if arguments that count are in memory (386). Calls that other architectures have
+// on the same machine are not implemented: their numbers have other meanings.
 //
 // As in systemd, a call that the table does not know is not implemented for a program that is
 // allowed some calls: libraries have a way without new calls.
 func (f *Filter) Program(architecture string) []Instruction {
 	m := machineOf(architecture)
-	if m == nil {
+	if m == nil || len(f.guards) > 0 && m.audit == audit386 {
 		return []Instruction{}
 	}
-	return append([]Instruction{
+	program := []Instruction{
 		{Code: codeLoad, K: offsetArch},
 		{Code: codeIsSame, Jt: 1, K: m.audit},
 		{Code: codeReturn, K: notThere},
 		{Code: codeLoad, K: offsetNumber},
-	}, search(f.spans(m))...)
+	}
+	for name, number := range m.calls() {
+		for i := range f.guards {
+			if f.guards[i].call == name {
+				program = append(program, f.guards[i].program(number)...)
+			}
+		}
+	}
+	return append(program, search(f.spans(m))...)
 }
 
 // calls returns the names of the machine's system calls, with their numbers, which ascend.

@@ -6,7 +6,7 @@ import (
 )
 
 // returned returns what a filter does with a call, by the rules of classic BPF.
-func returned(t *testing.T, program []Instruction, architecture, number uint32) uint32 {
+func returned(t *testing.T, program []Instruction, architecture, number uint32, arguments ...uint32) uint32 {
 	t.Helper()
 	var a uint32
 	for at := 0; at < len(program); at++ {
@@ -20,7 +20,16 @@ func returned(t *testing.T, program []Instruction, architecture, number uint32) 
 		}
 		switch in.Code {
 		case codeLoad:
-			a = map[uint32]uint32{offsetNumber: number, offsetArch: architecture}[in.K]
+			switch in.K {
+			case offsetNumber:
+				a = number
+			case offsetArch:
+				a = architecture
+			default:
+				a = arguments[(in.K-16)/8]
+			}
+		case codeAnd:
+			a &= in.K
 		case codeIsSame:
 			jump(a == in.K)
 		case codeIsFrom:
@@ -123,6 +132,55 @@ func TestProgramOfEveryOther(t *testing.T) {
 				t.Errorf("%s, %s: %#x, want %#x", architecture, name, got, want)
 			}
 		}
+	}
+}
+
+// TestGuards: arguments are looked at, and the rest of the filter holds as well.
+func TestGuards(t *testing.T) {
+	const noFamily, noRight, protRead, protWrite, protExecute = returnErrno | 97, returnErrno | 1, 1, 2, 4
+	sockets := &Settings{AddressFamilies: []string{"AF_UNIX", "AF_INET6"}}
+	none := &Settings{AddressFamilies: []string{}}
+	denied := &Settings{AddressFamilies: []string{"AF_INET"}, Syscalls: Syscalls{Allow: []string{"@io-event", "@aio"}}}
+	code := &Settings{DenyWriteExecute: true}
+	tests := []struct {
+		settings  *Settings
+		call      string
+		arguments []uint32
+		want      uint32
+	}{
+		{sockets, "socket", []uint32{1}, returnAllow},
+		{sockets, "socket", []uint32{10}, returnAllow},
+		{sockets, "socket", []uint32{2}, noFamily},
+		{sockets, "read", nil, returnAllow},
+		{sockets, "io_uring_setup", nil, noRight},
+		{none, "socket", []uint32{1}, noFamily},
+		{denied, "socket", []uint32{16}, noFamily},
+		{denied, "socket", []uint32{2}, noRight},
+		{denied, "io_uring_setup", nil, noRight},
+		{denied, "io_submit", nil, returnAllow},
+		{code, "socket", []uint32{17}, returnAllow},
+		{code, "mmap", []uint32{0, 0, protRead | protExecute}, returnAllow},
+		{code, "mmap", []uint32{0, 0, protRead | protWrite}, returnAllow},
+		{code, "mmap", []uint32{0, 0, protRead | protWrite | protExecute}, noRight},
+		{code, "mprotect", []uint32{0, 0, protRead}, returnAllow},
+		{code, "mprotect", []uint32{0, 0, protRead | protExecute}, noRight},
+		{code, "pkey_mprotect", []uint32{0, 0, protExecute}, noRight},
+		{code, "shmat", []uint32{0, 0, 0o100000}, noRight},
+	}
+	for _, architecture := range []string{"amd64", "arm", "arm64"} {
+		m := machineOf(architecture)
+		for _, tt := range tests {
+			call := tt.call
+			if call == "mmap" && architecture == "arm" {
+				call = "mmap2"
+			}
+			if got := returned(t, tt.settings.filter().Program(architecture), m.audit, numbers(m)[call], tt.arguments...); got != tt.want {
+				t.Errorf("%s, %+v: %s%v is %#x, want %#x", architecture, tt.settings, call, tt.arguments, got, tt.want)
+			}
+		}
+	}
+	if p := sockets.filter().Program("386"); p == nil || len(p) > 0 {
+		t.Errorf("386 has socketcall, and a filter of arguments: %v", p)
 	}
 }
 

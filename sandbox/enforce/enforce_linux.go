@@ -66,7 +66,7 @@ func (s *Sandbox) Bound() error {
 		}
 	}
 	if s.plan.Filter != nil {
-		if err := s.check("syscalls", "", s.checkFilter()); err != nil {
+		if err := s.checkEach(s.plan.FilterKeys, s.checkFilter()); err != nil {
 			return err
 		}
 	}
@@ -93,7 +93,7 @@ func (s *Sandbox) Restrict() error {
 	}
 	if len(s.filter) > 0 && !s.noNewPrivs() && !isAdmin() {
 		s.filter = nil
-		if err := s.check("syscalls", "", unix.EACCES); err != nil {
+		if err := s.checkEach(s.plan.FilterKeys, unix.EACCES); err != nil {
 			return err
 		}
 	}
@@ -123,6 +123,16 @@ func (s *Sandbox) check(key, object string, err error) error {
 		return &f
 	}
 	s.warnings = append(s.warnings, f)
+	return nil
+}
+
+// checkEach is [Sandbox.check] for several keys.
+func (s *Sandbox) checkEach(keys []string, err error) error {
+	for _, key := range keys {
+		if err := s.check(key, "", err); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

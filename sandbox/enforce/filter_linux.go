@@ -35,7 +35,7 @@ func (s *Sandbox) LoadFilter() error {
 	}
 	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
 	if errno != 0 {
-		return &sandbox.Failure{Key: "syscalls", Errno: errno}
+		return &sandbox.Failure{Key: s.plan.FilterKeys[0], Errno: errno}
 	}
 	return nil
 }

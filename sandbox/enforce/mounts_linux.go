@@ -82,14 +82,7 @@ func (m *mounter) begin() error {
 }
 
 // checkAll is [Sandbox.check] for each key that demands a mount.
-func (s *Sandbox) checkAll(err error) error {
-	for _, key := range s.plan.MountKeys() {
-		if err := s.check(key, "", err); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (s *Sandbox) checkAll(err error) error { return s.checkEach(s.plan.MountKeys(), err) }
 
 // openRoot opens the new root. It makes it a mount of its own, if it is not the host's.
 func (m *mounter) openRoot() (err error) {

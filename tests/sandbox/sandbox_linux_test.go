@@ -312,6 +312,7 @@ func TestKernelLacks(t *testing.T) {
 		{"openat2", "EPERM", `read_write = ["/opt"]`, "read_write /opt: operation not permitted: it needs Linux 5.6 (openat2)", "openat2"},
 		{"openat2", "EPERM", `landlock.write = ["/opt"]`, "landlock.write /opt: operation not permitted: it needs Linux 5.6 (openat2)", "openat2"},
 		{"seccomp", "ENOSYS", `syscalls.deny = ["mount"]`, "syscalls: function not implemented: it needs a kernel with seccomp filters", "seccomp"},
+		{"seccomp", "ENOSYS", `address_families = []`, "address_families: function not implemented: it needs a kernel with seccomp filters", "seccomp"},
 		{"landlock", "ENOSYS", "landlock.bind_tcp = [80]", "landlock.bind_tcp: function not implemented: it needs Landlock 4", "landlock"},
 		{"landlock", "ENOSYS", `landlock.read = ["/"]`, "landlock.read: function not implemented: it needs Landlock 2", "landlock"},
 	}
