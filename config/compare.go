@@ -137,6 +137,7 @@ var effects = sync.OnceValue(func() map[string]effect {
 		"sandbox.landlock.read": withNextRun, "sandbox.landlock.write": withNextRun, "sandbox.landlock.execute": withNextRun,
 		"sandbox.landlock.bind_tcp": withNextRun, "sandbox.landlock.connect_tcp": withNextRun,
 		"sandbox.syscalls.allow": withNextRun, "sandbox.syscalls.deny": withNextRun, "sandbox.syscalls.errno": withNextRun,
+		"sandbox.address_families": withNextRun, "sandbox.deny_write_execute": withNextRun,
 
 		"replicas": counted,
 

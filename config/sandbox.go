@@ -91,11 +91,21 @@ func sandboxKeys() []key {
 		reading("`\"EPERM\"`", bind("program", "sandbox.syscalls.errno", codec.Choice("EPERM", "EACCES", "ENOSYS", "EINVAL", "ENOENT", "EOPNOTSUPP", "EUCLEAN", "kill"),
 			func(d *builder) *string { return &box(d).Syscalls.Errno },
 			"The error of a refused system call; `\"kill\"`: the program gets SIGSYS.")),
+		reading("all", bind("program", "sandbox.address_families", codec.Settable(codec.List(ofStrings, family)),
+			func(d *builder) *[]string { return &box(d).AddressFamilies },
+			"The kinds of sockets that it may make, such as `\"AF_INET\"`; `[]`: none.")),
+		bind("program", "sandbox.deny_write_execute", codec.Boolean,
+			func(d *builder) *bool { return &box(d).DenyWriteExecute },
+			"Whether memory can't be both written and executed, at once or one after the other. "+
+				"Programs that compile while they run fail: Java, Node.js, PHP with a JIT."),
 	}
 }
 
 // capability reads the name of a capability.
 var capability = codec.Named("a capability", "CAP_NET_BIND_SERVICE", sandbox.Capabilities)
+
+// family reads the name of a kind of sockets.
+var family = codec.Named("a kind of sockets", "AF_INET", sandbox.AddressFamilies)
 
 // syscallName reads the name of a system call, or of a group of them. refused: it is to be refused.
 func syscallName(refused bool) codec.Codec[string] {

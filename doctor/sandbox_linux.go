@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -24,7 +23,7 @@ var (
 		"sandbox.private_tmp", "sandbox.private_devices", "sandbox.root_directory",
 	}
 	networkKeys = []string{"sandbox.private_network"}
-	callKeys    = []string{"sandbox.syscalls"}
+	callKeys    = []string{"sandbox.syscalls", "sandbox.address_families", "sandbox.deny_write_execute"}
 )
 
 // sandboxes checks what sandboxes depend on.
@@ -38,7 +37,7 @@ func sandboxes() []Finding {
 	if !filters.Works {
 		filters.Keys, filters.Remedy = callKeys, "use a kernel with CONFIG_SECCOMP_FILTER"
 	}
-	return []Finding{built, namespaces(), mountAttributes(), filters, landlock()}
+	return []Finding{built, namespaces(), pathsInRoot(), mountAttributes(), filters, landlock()}
 }
 
 // namespaces checks whether a program can get namespaces of its own.
@@ -68,12 +67,9 @@ func tryNamespaces() error {
 // tryUserNamespace lets the exec shim make namespaces as for a program. A kernel may make a user
 // namespace, but give no rights in it.
 func tryUserNamespace() error {
-	plan, err := json.Marshal(sandbox.Plan{
+	plan := sandbox.Plan{
 		UserNamespace: &sandbox.IDs{UID: os.Geteuid(), GID: os.Getegid()}, Network: true, Mounts: true,
 		Paths: []sandbox.Path{{Key: "read_write", Path: "/dev", View: sandbox.ViewReadWrite}},
-	})
-	if err != nil {
-		return err
 	}
 	binary, err := shim.Open()
 	if err != nil {
@@ -87,7 +83,7 @@ func tryUserNamespace() error {
 	read := os.NewFile(uintptr(report[0]), "report")
 	defer read.Close()
 	// The root can't be executed, so the shim ends when all else is done.
-	step := execshim.Step{Sandbox: string(plan), Dir: "/", Path: "/", Args: []string{"/"}}
+	step := execshim.Step{Sandbox: plan.Fields(), Dir: "/", Path: "/", Args: []string{"/"}}
 	args, env := step.Command()
 	child, err := pidfd.Spawn(&pidfd.Attr{
 		Path: execshim.SandboxBinary, Args: args, Env: env, CgroupFD: -1, UserNamespace: true,
@@ -110,6 +106,19 @@ func tryUserNamespace() error {
 		return failed.Errno
 	}
 	return err
+}
+
+// pathsInRoot checks whether paths of a sandbox can be opened.
+func pathsInRoot() Finding {
+	f := try("openat2", "open the paths of a program's sandbox", func() error {
+		how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT}
+		return closed(unix.Openat2(unix.AT_FDCWD, "/", &how))
+	})
+	if !f.Works {
+		f.Keys = append([]string{"sandbox.landlock.read", "sandbox.landlock.write", "sandbox.landlock.execute"}, mountKeys...)
+		f.Remedy = allow + ", or use Linux 5.6 or newer"
+	}
+	return f
 }
 
 // mountAttributes checks whether mounts can be made read-only with all that is below them.

@@ -8,10 +8,12 @@ import (
 
 // A Failure is a key that could not be enforced.
 type Failure struct {
-	Key    string        `json:"key"`              // below the table sandbox: "read_only"
-	Object string        `json:"object,omitempty"` // path, port or name; may be empty
-	Errno  syscall.Errno `json:"errno"`
-	Rights Rights        `json:"rights,omitempty"`
+	Key    string // below the table sandbox: "read_only"
+	Object string // path, port or name; may be empty
+	Errno  syscall.Errno
+	Rights Rights
+	// OpenRefused: openat2 is missing in the kernel, or refused by a filter of system calls
+	OpenRefused bool
 }
 
 // Rights say with which rights a key was not enforced.
@@ -51,15 +53,21 @@ const (
 		"it make user namespaces"
 	needRoot   = "superd lacks CAP_SYS_ADMIN: let its container or service have it"
 	needMounts = "it needs Linux 5.12 (mount_setattr), and a container or service that does not " +
-		"refuse its calls, as RestrictSUIDSGID= of systemd does (openat2)"
-	needNetwork  = "superd lacks CAP_SYS_ADMIN or CAP_NET_ADMIN: let its container or service have both"
-	ownLink      = "a symbolic link there is the program's, or leads in a circle: remove it"
+		"refuse its calls"
+	needOpen = "it needs Linux 5.6 (openat2), and a container or service that does not refuse its " +
+		"calls, as containers with an old seccomp profile and RestrictSUIDSGID= of systemd do"
+	needNetwork = "superd lacks CAP_SYS_ADMIN or CAP_NET_ADMIN: let its container or service have both"
+	ownLink     = "a symbolic link there is the program's, or leads in a circle: name the path that " +
+		"it leads to, or give it to root (chown -h root)"
 	needSetpcap  = "superd needs CAP_SETPCAP to take capabilities away"
 	lacksAmbient = "superd itself lacks it, or sandbox.capabilities does: run superd as root, or with it"
 )
 
 // remedy returns what to do; "" if the error number says it all.
 func (f *Failure) remedy() string {
+	if f.OpenRefused {
+		return needOpen
+	}
 	key, _, _ := strings.Cut(f.Key, ".")
 	switch key {
 	case "capabilities":
@@ -70,7 +78,7 @@ func (f *Failure) remedy() string {
 		return "it needs Linux 3.5"
 	case "landlock":
 		return f.landlockRemedy()
-	case "syscalls":
+	case "syscalls", "address_families", "deny_write_execute":
 		return f.syscallsRemedy()
 	}
 	if f.Rights == RightsOfNamespace {
@@ -124,7 +132,7 @@ func (f *Failure) syscallsRemedy() string {
 	case syscall.EACCES, syscall.EPERM:
 		return "set sandbox.no_new_privileges = true"
 	case syscall.ENOTSUP:
-		return "superd knows no numbers of system calls on this architecture: remove the filter"
+		return "superd can't filter these system calls on this architecture: remove the key"
 	}
 	return "it needs a kernel with seccomp filters"
 }

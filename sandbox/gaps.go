@@ -40,8 +40,12 @@ func Gaps(s *Settings, root bool) (gaps []Gap) {
 		`sandbox.inaccessible = ["-/home", "-/root"]`)
 	when(!s.PrivateTmp, "shares /tmp with other users", "sandbox.private_tmp = true")
 	when(!s.PrivateDevices, "sees all devices", "sandbox.private_devices = true")
+	when(s.AddressFamilies == nil, "can make sockets of any kind, such as those of packets and netlink",
+		`sandbox.address_families = ["AF_UNIX", "AF_INET", "AF_INET6"]`)
 	when(!s.PrivateNetwork && s.Landlock.ConnectTCP == nil, "can connect to any TCP port",
 		"sandbox.landlock.connect_tcp = [PORT], or sandbox.private_network = true")
+	when(!s.DenyWriteExecute, "can execute memory that it has written",
+		"sandbox.deny_write_execute = true, unless it compiles code while it runs")
 	return gaps
 }
 
@@ -80,7 +84,7 @@ func (s *Settings) gainsNothing() bool {
 	if s.NoNewPrivileges != nil {
 		return *s.NoNewPrivileges
 	}
-	return s.Landlock.Enabled() || s.Syscalls.Enabled()
+	return s.Landlock.Enabled() || s.filters()
 }
 
 // hides reports whether a path is inaccessible, or the program has a root of its own.

@@ -9,39 +9,40 @@ import (
 // A Plan is what the exec shim does, in the order of the fields. It has no secrets: other users
 // may read it in the arguments of the shim.
 type Plan struct {
-	BestEffort bool `json:"best_effort,omitempty"`
+	BestEffort bool
 
 	// User and group to keep in the user namespace in which the shim was started; nil: none
-	UserNamespace *IDs `json:"user_namespace,omitempty"`
+	UserNamespace *IDs
 	// A network namespace with a loopback device only
-	Network bool   `json:"network,omitempty"`
-	Mounts  bool   `json:"mounts,omitempty"` // a mount namespace
-	Root    string `json:"root,omitempty"`   // new root directory; "": none
-	Paths   []Path `json:"paths,omitempty"`  // sorted by path, below the new root
-	User    *int   `json:"user,omitempty"`   // whose symbolic links are not followed; nil: none
+	Network bool
+	Mounts  bool   // a mount namespace
+	Root    string // new root directory; "": none
+	Paths   []Path // sorted by path, below the new root
+	User    *int   // whose symbolic links are not followed; nil: none
 
-	Bounding   *CapSet `json:"bounding,omitempty"` // capabilities to keep; nil: all
-	Ambient    CapSet  `json:"ambient,omitempty"`
-	NoNewPrivs *bool   `json:"no_new_privs,omitempty"` // nil: if Landlock or a filter is there
+	Bounding   *CapSet // capabilities to keep; nil: all
+	Ambient    CapSet
+	NoNewPrivs *bool // nil: if Landlock or a filter is there
 
-	Landlock *Rules `json:"landlock,omitempty"`
-	// By groups, which the shim expands: superd starts many programs, and each shim one
-	Syscalls *Syscalls `json:"syscalls,omitempty"`
+	Landlock *Rules
+	// Of system calls; nil: none; empty: superd has no table of calls for this architecture
+	Filter     []Instruction
+	FilterKeys []string // that demand it
 }
 
 // IDs are a user and a group.
 type IDs struct {
-	UID int `json:"uid"`
-	GID int `json:"gid"`
+	UID int
+	GID int
 }
 
 // A Path is what the program finds at a path.
 type Path struct {
-	Key      string `json:"key"` // that demands it: "read_only"
-	Path     string `json:"path"`
-	View     View   `json:"view"`
-	Source   string `json:"source,omitempty"`   // on the host; "": the path itself
-	Optional bool   `json:"optional,omitempty"` // it may be missing
+	Key      string // that demands it: "read_only"
+	Path     string
+	View     View
+	Source   string // on the host; "": the path itself
+	Optional bool   // it may be missing
 }
 
 // A View is how a program sees a path.
@@ -59,17 +60,17 @@ const (
 
 // Rules are what Landlock allows. nil: unrestricted.
 type Rules struct {
-	Read       []Beneath `json:"read"`
-	Write      []Beneath `json:"write"`
-	Execute    []Beneath `json:"execute"`
-	BindTCP    []int     `json:"bind_tcp"`
-	ConnectTCP []int     `json:"connect_tcp"`
+	Read       []Beneath
+	Write      []Beneath
+	Execute    []Beneath
+	BindTCP    []int
+	ConnectTCP []int
 }
 
 // A Beneath is a file or a directory with all that is in it.
 type Beneath struct {
-	Path     string `json:"path"`
-	Optional bool   `json:"optional,omitempty"`
+	Path     string
+	Optional bool
 }
 
 // A Run is what a plan has to know of a run.
@@ -86,17 +87,14 @@ type Run struct {
 var TmpDirs = map[string]string{"tmp": "/tmp", "var-tmp": "/var/tmp"}
 
 // New returns the plan for a run; nil if the settings demand nothing.
-func New(s *Settings, run Run) *Plan {
+func New(s *Settings, run Run, programs *Programs) *Plan {
 	if !s.Enabled() {
 		return nil
 	}
 	p := &Plan{
 		BestEffort: s.BestEffort, Network: s.PrivateNetwork, Mounts: s.ChangesMounts(), Root: s.RootDirectory,
 		Ambient: setOf(s.AmbientCapabilities), NoNewPrivs: s.NoNewPrivileges,
-		Landlock: s.Landlock.rules(), User: run.User,
-	}
-	if s.Syscalls.Enabled() {
-		p.Syscalls = &s.Syscalls
+		Landlock: s.Landlock.rules(), Filter: programs.of(s), FilterKeys: s.filterKeys(), User: run.User,
 	}
 	if p.Network || p.Mounts {
 		p.UserNamespace = run.UserNamespace

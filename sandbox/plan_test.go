@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
@@ -52,7 +51,7 @@ func TestPaths(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := New(&tt.settings, Run{NotifySocket: "/run/n", Tmp: "/tmp/x"})
+			p := New(&tt.settings, Run{NotifySocket: "/run/n", Tmp: "/tmp/x"}, new(Programs))
 			if got := show(p.Paths); got != tt.want || !p.Mounts {
 				t.Errorf("paths are %s, want %s", got, tt.want)
 			}
@@ -96,22 +95,22 @@ func TestNothingIsNoPlan(t *testing.T) {
 	for name, s := range map[string]*Settings{
 		"none": nil, "empty": {}, "only how": {Preset: PresetNone, BestEffort: true}, "off": {NoNewPrivileges: new(false)},
 	} {
-		if p := New(s, Run{}); p != nil {
+		if p := New(s, Run{}, new(Programs)); p != nil {
 			t.Errorf("%s: New = %+v, want nil", name, p)
 		}
 	}
 }
 
 func TestCapabilities(t *testing.T) {
-	p := New(&Settings{Capabilities: []string{"CAP_MKNOD", "CAP_KILL"}, AmbientCapabilities: []string{"CAP_KILL"}, PrivateDevices: true}, Run{})
+	p := New(&Settings{Capabilities: []string{"CAP_MKNOD", "CAP_KILL"}, AmbientCapabilities: []string{"CAP_KILL"}, PrivateDevices: true}, Run{}, new(Programs))
 	if *p.Bounding != 1<<5 || p.Ambient != 1<<5 {
 		t.Errorf("bounding %x, ambient %x, want CAP_KILL in both", *p.Bounding, p.Ambient)
 	}
-	p = New(&Settings{PrivateDevices: true}, Run{})
+	p = New(&Settings{PrivateDevices: true}, Run{}, new(Programs))
 	if p.Bounding.Has(27) || p.Bounding.Has(17) || !p.Bounding.Has(0) || !p.Bounding.Has(63) {
 		t.Errorf("bounding %x, want all but CAP_MKNOD and CAP_SYS_RAWIO", *p.Bounding)
 	}
-	if p := New(&Settings{PrivateTmp: true}, Run{}); p.Bounding != nil {
+	if p := New(&Settings{PrivateTmp: true}, Run{}, new(Programs)); p.Bounding != nil {
 		t.Errorf("bounding %x, want none", *p.Bounding)
 	}
 }
@@ -180,11 +179,26 @@ func TestPlanIsReadBack(t *testing.T) {
 		Landlock: Landlock{Read: []string{}, Write: []string{"-/x/"}, BindTCP: []int{}}, ReadOnly: []string{"/ "},
 		Syscalls: Syscalls{Deny: []string{"@mount"}},
 	}
-	p := New(s, Run{UserNamespace: &IDs{UID: 5, GID: 6}})
-	text, err := json.Marshal(p)
-	var got Plan
-	if err != nil || json.Unmarshal(text, &got) != nil || !reflect.DeepEqual(&got, p) {
-		t.Errorf("plan %s is read back as %+v, want %+v", text, got, p)
+	p := New(s, Run{UserNamespace: &IDs{UID: 5, GID: 6}}, new(Programs))
+	if len(p.Filter) == 0 {
+		t.Skip("no filter for this architecture")
+	}
+	for _, p := range []*Plan{p, {}, {Filter: []Instruction{}}, {BestEffort: true, Network: true, User: new(3), Ambient: 5, Landlock: &Rules{}}} {
+		fields := p.Fields()
+		if got, err := ReadPlan(fields); err != nil || !reflect.DeepEqual(got, p) {
+			t.Errorf("plan %q is read back as %+v, %v, want %+v", fields, got, err, p)
+		}
+		for i := range fields {
+			for name, other := range map[string][]string{
+				"without a field":    slices.Delete(slices.Clone(fields), i, i+1),
+				"with a field twice": slices.Insert(slices.Clone(fields), i, fields[i]),
+				"with another key":   slices.Replace(slices.Clone(fields), i, i+1, "x"+fields[i]),
+			} {
+				if got, err := ReadPlan(other); err == nil {
+					t.Errorf("plan %q, %s, is %+v", other, name, got)
+				}
+			}
+		}
 	}
 }
 
@@ -194,17 +208,20 @@ func TestFailures(t *testing.T) {
 		f    Failure
 		want string
 	}{
-		{Failure{"read_only", "/x", syscall.ENOENT, RightsOfUser}, `sandbox.read_only /x: no such file or directory: create it, or write "-/x" if it may be missing`},
-		{Failure{"private_network", "", syscall.EPERM, RightsOfUser}, "sandbox.private_network: operation not permitted: superd needs CAP_SYS_ADMIN, or a kernel"},
-		{Failure{"private_network", "", syscall.EPERM, RightsOfRoot}, "sandbox.private_network: operation not permitted: superd lacks CAP_SYS_ADMIN or CAP_NET_ADMIN"},
-		{Failure{"private_network", "", syscall.EROFS, RightsOfNamespace}, "sandbox.private_network: read-only file system: superd needs CAP_SYS_ADMIN, or a kernel"},
-		{Failure{"protect_system", "/", syscall.ENOSYS, RightsOfUser}, "sandbox.protect_system /: function not implemented: it needs Linux 5.12"},
-		{Failure{"landlock.connect_tcp", "", syscall.EOPNOTSUPP, RightsOfUser}, "sandbox.landlock.connect_tcp: operation not supported: it needs Landlock 4"},
-		{Failure{"landlock", "", syscall.EPERM, RightsOfUser}, "sandbox.landlock: operation not permitted: set sandbox.no_new_privileges = true"},
-		{Failure{"syscalls", "", syscall.EACCES, RightsOfUser}, "sandbox.syscalls: permission denied: set sandbox.no_new_privileges = true"},
-		{Failure{"capabilities", "", syscall.EPERM, RightsOfUser}, "sandbox.capabilities: operation not permitted: superd needs CAP_SETPCAP"},
-		{Failure{"ambient_capabilities", "CAP_KILL", syscall.EPERM, RightsOfUser}, "sandbox.ambient_capabilities CAP_KILL: operation not permitted: superd itself lacks it"},
-		{Failure{"private_tmp", "/tmp", syscall.EIO, RightsOfUser}, "sandbox.private_tmp /tmp: input/output error"},
+		{Failure{"read_only", "/x", syscall.ENOENT, RightsOfUser, false}, `sandbox.read_only /x: no such file or directory: create it, or write "-/x" if it may be missing`},
+		{Failure{"private_network", "", syscall.EPERM, RightsOfUser, false}, "sandbox.private_network: operation not permitted: superd needs CAP_SYS_ADMIN, or a kernel"},
+		{Failure{"private_network", "", syscall.EPERM, RightsOfRoot, false}, "sandbox.private_network: operation not permitted: superd lacks CAP_SYS_ADMIN or CAP_NET_ADMIN"},
+		{Failure{"private_network", "", syscall.EROFS, RightsOfNamespace, false}, "sandbox.private_network: read-only file system: superd needs CAP_SYS_ADMIN, or a kernel"},
+		{Failure{"protect_system", "/", syscall.ENOSYS, RightsOfUser, false}, "sandbox.protect_system /: function not implemented: it needs Linux 5.12"},
+		{Failure{"landlock.connect_tcp", "", syscall.EOPNOTSUPP, RightsOfUser, false}, "sandbox.landlock.connect_tcp: operation not supported: it needs Landlock 4"},
+		{Failure{"landlock", "", syscall.EPERM, RightsOfUser, false}, "sandbox.landlock: operation not permitted: set sandbox.no_new_privileges = true"},
+		{Failure{"syscalls", "", syscall.EACCES, RightsOfUser, false}, "sandbox.syscalls: permission denied: set sandbox.no_new_privileges = true"},
+		{Failure{"capabilities", "", syscall.EPERM, RightsOfUser, false}, "sandbox.capabilities: operation not permitted: superd needs CAP_SETPCAP"},
+		{Failure{"ambient_capabilities", "CAP_KILL", syscall.EPERM, RightsOfUser, false}, "sandbox.ambient_capabilities CAP_KILL: operation not permitted: superd itself lacks it"},
+		{Failure{"read_only", "/x", syscall.EPERM, RightsOfRoot, true}, "sandbox.read_only /x: operation not permitted: it needs Linux 5.6 (openat2)"},
+		{Failure{"landlock.read", "/x", syscall.ENOSYS, RightsOfUser, true}, "sandbox.landlock.read /x: function not implemented: it needs Linux 5.6 (openat2)"},
+		{Failure{"read_only", "/x", syscall.ELOOP, RightsOfUser, false}, "sandbox.read_only /x: too many levels of symbolic links: a symbolic link there is the program's, or leads in a circle: name the path"},
+		{Failure{"private_tmp", "/tmp", syscall.EIO, RightsOfUser, false}, "sandbox.private_tmp /tmp: input/output error"},
 	}
 	for _, tt := range tests {
 		if got := tt.f.Error(); !strings.HasPrefix(got, tt.want) {

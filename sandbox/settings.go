@@ -24,8 +24,10 @@ type Settings struct {
 	PrivateNetwork bool
 	RootDirectory  string // "": the host's
 
-	Landlock Landlock
-	Syscalls Syscalls
+	Landlock         Landlock
+	Syscalls         Syscalls
+	AddressFamilies  []string // kinds of sockets that it may make, AF_INET; nil: all
+	DenyWriteExecute bool
 }
 
 // Landlock restricts each kind of access to what its list names. nil: unrestricted.
@@ -37,9 +39,9 @@ type Landlock struct {
 // Syscalls is a filter of system calls: names, and groups that begin with @. Without Allow all
 // are allowed, apart from Deny.
 type Syscalls struct {
-	Allow []string `json:"allow"` // nil: all
-	Deny  []string `json:"deny"`
-	Errno string   `json:"errno,omitempty"` // error of a refused call; "": EPERM
+	Allow []string // nil: all
+	Deny  []string
+	Errno string // error of a refused call; "": EPERM
 }
 
 // Preset is a set of values for the keys that are not set.
@@ -65,7 +67,24 @@ const (
 // Enabled reports whether s demands anything.
 func (s *Settings) Enabled() bool {
 	return s != nil && (s.ChangesMounts() || s.PrivateNetwork || s.restrictsCapabilities() ||
-		s.NoNewPrivileges != nil && *s.NoNewPrivileges || s.Landlock.Enabled() || s.Syscalls.Enabled())
+		s.NoNewPrivileges != nil && *s.NoNewPrivileges || s.Landlock.Enabled() || s.filters())
+}
+
+// filters reports whether the program gets a filter of system calls.
+func (s *Settings) filters() bool { return len(s.filterKeys()) > 0 }
+
+// filterKeys returns the keys that demand a filter of system calls.
+func (s *Settings) filterKeys() (keys []string) {
+	if s.Syscalls.Enabled() {
+		keys = append(keys, "syscalls")
+	}
+	if s.AddressFamilies != nil {
+		keys = append(keys, "address_families")
+	}
+	if s.DenyWriteExecute {
+		keys = append(keys, "deny_write_execute")
+	}
+	return keys
 }
 
 // ChangesMounts reports whether the program gets a mount namespace of its own.

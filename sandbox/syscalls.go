@@ -60,6 +60,24 @@ type Filter struct {
 	Refuse bool     // the listed calls are refused, else all others
 	Calls  []string // sorted
 	Errno  string   // error of a refused call
+	guards []guard
+}
+
+// filter returns the filter that the settings describe; nil if there is none.
+func (s *Settings) filter() *Filter {
+	calls := s.Syscalls
+	if s.AddressFamilies != nil {
+		// It makes sockets without a system call.
+		calls.Deny = append(slices.Clone(calls.Deny), "io_uring_setup")
+	}
+	f := calls.Filter()
+	if f == nil && s.DenyWriteExecute {
+		f = &Filter{Refuse: true, Errno: "EPERM"}
+	}
+	if f != nil {
+		f.guards = s.guards()
+	}
+	return f
 }
 
 // Filter returns the filter that s describes; nil if there is none.

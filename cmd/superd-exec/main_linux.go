@@ -10,7 +10,7 @@ import (
 )
 
 func main() {
-	execshim.Run(func(plan string) (execshim.Sandbox, error) { return enforce.New(plan) })
+	execshim.Run(func(plan []string) (execshim.Sandbox, error) { return enforce.New(plan) })
 	os.Stderr.WriteString(execshim.Name + " is internal to superd\n")
 	os.Exit(2)
 }

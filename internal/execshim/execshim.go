@@ -14,7 +14,6 @@
 package execshim
 
 import (
-	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -64,7 +63,7 @@ type Step struct {
 	ReadyFD    int // 0: none
 	Sockets    int // how many sockets become the program's descriptors from 3 on
 	Attributes Attributes
-	Sandbox    string // plan of a [Sandbox] as JSON; "": none
+	Sandbox    []string // fields of the plan of a [Sandbox]; empty: none
 	Umask      *uint32
 	Credential *syscall.Credential // NoSetGroups is ignored
 	Dir        string              // absolute
@@ -129,13 +128,13 @@ func (e *Error) Unwrap() error { return e.Errno }
 var ErrDied = errors.New("the exec shim ended before the exec")
 
 // atExec in the report says that the exec follows.
-const atExec = '!'
+const atExec = "!"
 
 // Result returns the meaning of a complete report: nil if the program was executed, else an [Error]
 // or [ErrDied]; and what a sandbox could not enforce.
 func Result(report []byte) ([]sandbox.Failure, error) {
 	warnings, rest := readWarnings(string(report))
-	text, begun := strings.CutPrefix(rest, string(atExec))
+	text, begun := strings.CutPrefix(rest, atExec)
 	if text == "" && begun {
 		return warnings, nil
 	}
@@ -148,25 +147,22 @@ func Result(report []byte) ([]sandbox.Failure, error) {
 	}
 	e := &Error{Stage: Stage(index), Errno: syscall.Errno(errno)}
 	if e.Stage == StageSandbox {
-		e.Sandbox = new(sandbox.Failure)
-		if err := json.Unmarshal([]byte(failure), e.Sandbox); err != nil {
+		f, _, ok := sandbox.ReadFailure(failure)
+		if !ok {
 			return warnings, ErrDied
 		}
+		e.Sandbox = &f
 	}
 	return warnings, e
 }
 
 // report returns e in the form that [Result] reads.
-func (e *Error) report() []byte {
-	text := []byte(strconv.Itoa(int(e.Stage)) + " " + strconv.Itoa(int(e.Errno)))
+func (e *Error) report() string {
+	text := strconv.Itoa(int(e.Stage)) + " " + strconv.Itoa(int(e.Errno))
 	if e.Sandbox == nil {
 		return text
 	}
-	failure, err := json.Marshal(e.Sandbox)
-	if err != nil {
-		return text // it has strings and a number only
-	}
-	return append(append(text, ' '), failure...)
+	return text + " " + e.Sandbox.Report()
 }
 
 // Command returns arguments and environment for the process of the shim.
@@ -190,7 +186,8 @@ func (s *Step) Command() (args, env []string) {
 			set("group", strconv.FormatUint(uint64(gid), 10))
 		}
 	}
-	args = append([]string{Name, strings.Join(settings, ","), s.Sandbox, s.Dir, s.Path}, s.Args...)
+	args = slices.Concat([]string{Name, strings.Join(settings, ","), strconv.Itoa(len(s.Sandbox))},
+		s.Sandbox, []string{s.Dir, s.Path}, s.Args)
 	return args, hide(s.Env)
 }
 
@@ -199,7 +196,15 @@ func parse(args, env []string) (*Step, bool) {
 	if len(args) < 6 || args[0] != Name {
 		return nil, false
 	}
-	s := &Step{Sandbox: args[2], Dir: args[3], Path: args[4], Args: args[5:], Env: restore(env)}
+	rest := args[3:]
+	fields, err := strconv.Atoi(args[2])
+	if err != nil || fields < 0 || fields > len(rest)-3 {
+		return nil, false
+	}
+	s := &Step{Dir: rest[fields], Path: rest[fields+1], Args: rest[fields+2:], Env: restore(env)}
+	if fields > 0 {
+		s.Sandbox = rest[:fields]
+	}
 	if args[1] == "" {
 		return s, true
 	}
@@ -254,8 +259,8 @@ func (s *Step) set(key string, n int64) bool {
 const hidden = Name + ":"
 
 // ownEnv keeps the shim's runtime small: few threads, since a limit on tasks counts them (it needs
-// up to 8), no garbage collection, and no reading of cgroup files for the number of CPUs.
-var ownEnv = []string{"GOMAXPROCS=1", "GOGC=off", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"}
+// up to 8), and no garbage collection.
+var ownEnv = []string{"GOMAXPROCS=1", "GOGC=off"}
 
 func hide(env []string) []string {
 	out := make([]string, 0, len(env)+len(ownEnv))

@@ -24,7 +24,7 @@ func TestCommandIsReadBack(t *testing.T) {
 		"group":               {Credential: &syscall.Credential{Uid: 1, Gid: 2, Groups: []uint32{3}}},
 		"a strange directory": {Umask: ptr(uint32(0))},
 		"descriptors":         {ReadyFD: 9, Sockets: 4},
-		"a sandbox":           {Sandbox: `{"paths":[{"path":"/a, b=c"}]}`},
+		"a sandbox":           {Sandbox: []string{"path=/a, b=c", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			step.Dir, step.Path = "/a, b=c", "/bin/a b"
@@ -59,20 +59,20 @@ func TestResult(t *testing.T) {
 	failed := &Error{Stage: StageDir, Errno: syscall.EACCES}
 	tests := []struct {
 		name   string
-		report []byte
+		report string
 		want   error
 	}{
-		{"executed", []byte{atExec}, nil},
+		{"executed", atExec, nil},
 		{"failed before", failed.report(), failed},
-		{"failed at the execution", append([]byte{atExec}, failed.report()...), failed},
-		{"died", nil, ErrDied},
-		{"died while it wrote", []byte("7"), ErrDied},
-		{"an unknown stage", []byte("31 13"), ErrDied},
-		{"a sandbox that died while it wrote", []byte(fmt.Sprintf("%d 13 {", StageSandbox)), ErrDied},
+		{"failed at the execution", atExec + failed.report(), failed},
+		{"died", "", ErrDied},
+		{"died while it wrote", "7", ErrDied},
+		{"an unknown stage", "31 13", ErrDied},
+		{"a sandbox that died while it wrote", fmt.Sprintf("%d 13 syscalls\x00", StageSandbox), ErrDied},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, got := Result(tt.report)
+			_, got := Result([]byte(tt.report))
 			want, isStage := errors.AsType[*Error](tt.want)
 			if e, ok := errors.AsType[*Error](got); ok != isStage || ok && *e != *want || !isStage && !errors.Is(got, tt.want) {
 				t.Errorf("Result(%q) = %v, want %v", tt.report, got, tt.want)
@@ -83,17 +83,17 @@ func TestResult(t *testing.T) {
 
 // TestSandboxIsReported: failures and warnings of a sandbox are read back with their key.
 func TestSandboxIsReported(t *testing.T) {
-	odd := sandbox.Failure{Key: "read_only", Object: "/a \n?!b", Errno: syscall.ENOENT}
+	odd := sandbox.Failure{Key: "read_only", Object: "/a \n?!b", Errno: syscall.ENOENT, Rights: sandbox.RightsOfRoot, OpenRefused: true}
 	other := sandbox.Failure{Key: "syscalls", Errno: syscall.EACCES}
-	lines := warningLines([]sandbox.Failure{odd, other})
+	lines := reportWarnings([]sandbox.Failure{odd, other})
 	want := []sandbox.Failure{odd, other}
-	warnings, err := Result(append(lines, atExec))
+	warnings, err := Result([]byte(lines + atExec))
 	if err != nil || !reflect.DeepEqual(warnings, want) {
 		t.Errorf("Result = %+v, %v, want %+v", warnings, err, want)
 	}
-	for _, before := range []string{"", string(atExec)} {
-		report := append(append(slices.Clone(lines), before...), failed(StageSandbox, &odd).report()...)
-		warnings, err := Result(report)
+	for _, before := range []string{"", atExec} {
+		report := lines + before + failed(StageSandbox, &odd).report()
+		warnings, err := Result([]byte(report))
 		e, ok := errors.AsType[*Error](err)
 		if !ok || e.Sandbox == nil || *e.Sandbox != odd || !reflect.DeepEqual(warnings, want) {
 			t.Errorf("Result(%q) = %+v, %v, want %+v", report, warnings, err, odd)

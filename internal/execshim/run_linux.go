@@ -18,7 +18,7 @@ import (
 // must call it first. open returns the sandbox for a plan; nil: this binary has none.
 //
 // Source: execve(2).
-func Run(open func(plan string) (Sandbox, error)) {
+func Run(open func(plan []string) (Sandbox, error)) {
 	if len(os.Args) == 0 || os.Args[0] != Name {
 		return
 	}
@@ -30,7 +30,7 @@ func Run(open func(plan string) (Sandbox, error)) {
 	}
 	problem, report := &Error{Stage: StageRead, Errno: unix.EINVAL}, ReportFD
 	if step, ok := parse(os.Args, syscall.Environ()); ok {
-		if step.Sandbox != "" {
+		if len(step.Sandbox) > 0 {
 			_, _ = unix.FcntlInt(SandboxFD, unix.F_SETFD, unix.FD_CLOEXEC) // it is open
 		}
 		box, err := step.open(open)
@@ -39,14 +39,14 @@ func Run(open func(plan string) (Sandbox, error)) {
 		}
 	}
 	// Without a reader superd has ended; its successor learns only the exit status.
-	_, _ = unix.Write(report, problem.report())
+	_, _ = unix.Write(report, []byte(problem.report()))
 	os.Exit(2)
 }
 
 // open returns the step's sandbox: one that does nothing without a plan.
-func (s *Step) open(open func(plan string) (Sandbox, error)) (Sandbox, error) {
+func (s *Step) open(open func(plan []string) (Sandbox, error)) (Sandbox, error) {
 	switch {
-	case s.Sandbox == "":
+	case len(s.Sandbox) == 0:
 		return noSandbox{}, nil
 	case open == nil:
 		return nil, unix.ENOTSUP
@@ -110,7 +110,7 @@ func (s *Step) run(box Sandbox, report *int) *Error {
 	}
 	// On EPIPE superd has ended. The start is in the journal: the successor finds the program, or
 	// ends the shim before.
-	if _, err := unix.Write(*report, append(warningLines(box.Warnings()), atExec)); err != nil && err != unix.EPIPE {
+	if _, err := unix.Write(*report, []byte(reportWarnings(box.Warnings())+atExec)); err != nil && err != unix.EPIPE {
 		return failed(StageExecute, err)
 	}
 	return s.execute(box)

@@ -1,7 +1,6 @@
 package execshim
 
 import (
-	"encoding/json"
 	"strings"
 
 	"superd/sandbox"
@@ -25,30 +24,25 @@ type Sandbox interface {
 	Warnings() []sandbox.Failure
 }
 
-// warningMark begins the line of a warning in the report.
-const warningMark = '?'
+// warningMark precedes each warning in a report.
+const warningMark = "?"
 
-// warningLines returns warnings in the form that [Result] reads.
-func warningLines(warnings []sandbox.Failure) (lines []byte) {
-	for _, w := range warnings {
-		text, err := json.Marshal(w)
-		if err != nil {
-			continue // it has strings and a number only
-		}
-		lines = append(append(append(lines, warningMark), text...), '\n')
+// reportWarnings returns warnings in the form that [Result] reads.
+func reportWarnings(warnings []sandbox.Failure) (report string) {
+	for i := range warnings {
+		report += warningMark + warnings[i].Report()
 	}
-	return lines
+	return report
 }
 
 // readWarnings splits a report into its warnings and the rest.
 func readWarnings(report string) (warnings []sandbox.Failure, rest string) {
-	for strings.HasPrefix(report, string(warningMark)) {
-		line, after, _ := strings.Cut(report[1:], "\n")
-		var w sandbox.Failure
-		if json.Unmarshal([]byte(line), &w) == nil {
-			warnings = append(warnings, w)
+	for {
+		text, found := strings.CutPrefix(report, warningMark)
+		w, rest, ok := sandbox.ReadFailure(text)
+		if !found || !ok {
+			return warnings, report
 		}
-		report = after
+		warnings, report = append(warnings, w), rest
 	}
-	return warnings, report
 }

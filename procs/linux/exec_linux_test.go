@@ -25,6 +25,7 @@ import (
 	"superd/internal/rlimit"
 	"superd/pidfd"
 	"superd/procs/host"
+	"superd/sandbox"
 )
 
 // init makes the test binary serve as exec shim, as superd does.
@@ -68,7 +69,7 @@ func (s *starter) start(t testing.TB) (*pidfd.Process, error) {
 	t.Helper()
 	a := &attempt{slot: new(startQueue).newSlot(&start{})}
 	made := host.Child{ReadFDs: []int{-1}, InputFD: -1}
-	p, err := prepare(a, s.spec, &made)
+	p, err := prepare(a, s.spec, &made, new(sandbox.Programs))
 	if p != nil {
 		defer p.close()
 	}

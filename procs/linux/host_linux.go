@@ -27,6 +27,7 @@ import (
 	"superd/procs/host"
 	"superd/procs/linux/cgroup"
 	"superd/procs/linux/proctree"
+	"superd/sandbox"
 	"superd/sandbox/shim"
 )
 
@@ -60,6 +61,7 @@ type Host struct {
 	swept       sync.Map          // directories in which what an earlier superd left was removed
 	reach       sync.Once         // see checkReach
 	shim        shim.File         // the exec shim for sandboxes
+	filters     sandbox.Programs  // the filters of these
 	maxRSS      maxRSS            // superd's own; loop only
 }
 

@@ -64,7 +64,7 @@ func (p *prepared) makeTold(spec *host.SpawnSpec) (err error) {
 
 // prepare opens what the exec will open, by ordinary blocking calls: a hang blocks only this
 // goroutine. It stores superd's ends of FIFOs that it had to make in child.
-func prepare(a *attempt, spec *host.SpawnSpec, child *host.Child) (*prepared, error) {
+func prepare(a *attempt, spec *host.SpawnSpec, child *host.Child, filters *sandbox.Programs) (*prepared, error) {
 	program := spec.Program
 	a.enter("look up user", program.User)
 	accounts := passwd.System()
@@ -101,7 +101,7 @@ func prepare(a *attempt, spec *host.SpawnSpec, child *host.Child) (*prepared, er
 	p.connection = spec.Connection
 
 	a.enter("prepare sandbox", "")
-	if p.plan, err = planSandbox(spec, owner, directories); err != nil {
+	if p.plan, err = planSandbox(spec, owner, directories, filters); err != nil {
 		return p, err
 	}
 	if p.plan != nil {

@@ -1,7 +1,6 @@
 package linux
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,7 +20,7 @@ import (
 
 // planSandbox returns the plan for the sandbox of a program of owner that has these directories,
 // nil without one. It makes the directories of private_tmp.
-func planSandbox(spec *host.SpawnSpec, owner *runAs, directories []string) (*sandbox.Plan, error) {
+func planSandbox(spec *host.SpawnSpec, owner *runAs, directories []string, filters *sandbox.Programs) (*sandbox.Plan, error) {
 	settings := spec.Program.Sandbox
 	if !settings.Enabled() {
 		return nil, nil
@@ -38,31 +37,61 @@ func planSandbox(spec *host.SpawnSpec, owner *runAs, directories []string) (*san
 			return nil, &host.SpawnError{Stage: "make private_tmp", Path: spec.PrivateTmp, Err: err, Fault: host.FaultOf(err)}
 		}
 	}
-	return sandbox.New(settings, run), nil
+	return sandbox.New(settings, run, filters), nil
 }
 
 // lookUpPaths looks up the paths that the exec shim will open, so that one on a file system that
 // hangs is named when the start is given up. The shim reports what fails.
 func lookUpPaths(a *attempt, plan *sandbox.Plan) {
-	lookUp := func(key, path string) {
-		a.enter("apply sandbox."+key, path)
-		var stat unix.Stat_t
-		_ = unix.Stat(path, &stat)
+	host, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
 	}
+	defer unix.Close(host)
+	root := host
 	if plan.Root != "" {
-		lookUp("root_directory", plan.Root)
+		a.enter("apply sandbox.root_directory", plan.Root)
+		if root, err = openInRoot(host, plan.Root); err != nil {
+			return
+		}
+		defer unix.Close(root)
+	}
+	lookUp := func(key, path string) {
+		a.enter("apply sandbox."+key, filepath.Join(plan.Root, path))
+		lookUpIn(root, path)
 	}
 	for _, p := range plan.Paths {
-		lookUp(p.Key, filepath.Join(plan.Root, p.Path))
+		lookUp(p.Key, p.Path)
+		if p.Source != "" {
+			a.enter("apply sandbox."+p.Key, p.Source)
+			lookUpIn(host, p.Source)
+		}
 	}
 	if plan.Landlock == nil {
 		return
 	}
 	for key, list := range plan.Landlock.Files() {
 		for _, beneath := range list {
-			lookUp(key, filepath.Join(plan.Root, beneath.Path))
+			lookUp(key, beneath.Path)
 		}
 	}
+}
+
+// lookUpIn asks the file system of a path below a root for its attributes.
+func lookUpIn(root int, path string) {
+	fd, err := openInRoot(root, path)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	var stat unix.Stat_t
+	_ = unix.Fstat(fd, &stat)
+}
+
+// openInRoot opens a path below a root, out of which symbolic links don't lead.
+func openInRoot(root int, path string) (int, error) {
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT}
+	return unix.Openat2(root, path, how)
 }
 
 // makeTmp makes the directories of private_tmp, unless an earlier process of the run has them. Only
@@ -111,11 +140,7 @@ func (k *Host) addSandbox(p *prepared, step *execshim.Step, attr *pidfd.Attr) (b
 		}
 		return -1, &host.SpawnError{Stage: "apply sandbox", Err: err, Fault: fault}
 	}
-	plan, err := json.Marshal(p.plan)
-	if err != nil {
-		return -1, &host.SpawnError{Stage: "apply sandbox", Err: err}
-	}
-	step.Sandbox = string(plan)
+	step.Sandbox = p.plan.Fields()
 	attr.UserNamespace = p.plan.UserNamespace != nil
 	return binary, nil
 }

@@ -82,7 +82,7 @@ func (k *Host) prepare(a *attempt, spec *host.SpawnSpec, child *host.Child) (p *
 	}
 	a.enter("unlink names of removed programs", "")
 	k.unlinking.Wait() // otherwise a name that is created here might be removed
-	if p, err = prepare(a, spec, child); err != nil {
+	if p, err = prepare(a, spec, child, &k.filters); err != nil {
 		return p, -1, err
 	}
 	if p.notify >= 0 && os.Geteuid() == 0 {

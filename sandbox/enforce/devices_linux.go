@@ -47,15 +47,15 @@ func (m *mounter) showDevices(v *view, flags uint) error {
 		return err
 	}
 	defer unix.Close(dev)
-	for _, link := range links {
+	for _, link := range append([][2]string{{m.log, "log"}}, links...) {
+		if link[0] == "" {
+			continue
+		}
 		if err := unix.Symlinkat(link[0], dev, link[1]); err != nil {
 			return err
 		}
 	}
 	if err := makePtmx(dev); err != nil {
-		return err
-	}
-	if err := linkLog(dev); err != nil {
 		return err
 	}
 	for name, device := range m.devices {
@@ -119,14 +119,14 @@ func makePtmx(dev int) error {
 	return unix.Symlinkat("pts/ptmx", dev, "ptmx")
 }
 
-// linkLog copies the symbolic link /dev/log, which systemd makes.
-func linkLog(dev int) error {
+// logLink returns the target of the symbolic link /dev/log, which systemd makes; "" if it is none.
+func logLink() string {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlink("/dev/log", buf)
 	if err != nil {
-		return nil // none, or a socket
+		return ""
 	}
-	return unix.Symlinkat(string(buf[:n]), dev, "log")
+	return string(buf[:n])
 }
 
 // mountTmpfs mounts an empty file system without rights to run, and with further attributes, and

@@ -5,13 +5,9 @@
 // [Sandbox.Isolate] comes first, while the thread has superd's rights. [Sandbox.Bound] prepares
 // what needs rights, [Sandbox.Restrict] follows the change of the user, and [Sandbox.LoadFilter] is
 // the last step before the exec, as the filter may refuse all other calls.
-//
-// Only cmd/superd-exec links it: the table of system calls makes each start of a binary slower.
 package enforce
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"syscall"
 
@@ -24,20 +20,18 @@ import (
 type Sandbox struct {
 	plan    *sandbox.Plan
 	ruleset int // of Landlock; -1: none
-	filter  []unix.SockFilter
+	filter  []sandbox.Instruction
 
 	warnings []sandbox.Failure
 }
 
-// New returns the sandbox for a plan as JSON. A field that this binary does not know is an error.
-func New(plan string) (*Sandbox, error) {
-	s := &Sandbox{plan: new(sandbox.Plan), ruleset: -1}
-	d := json.NewDecoder(bytes.NewReader([]byte(plan)))
-	d.DisallowUnknownFields()
-	if err := d.Decode(s.plan); err != nil {
+// New returns the sandbox for a plan, as [sandbox.Plan.Fields] returns it.
+func New(fields []string) (*Sandbox, error) {
+	plan, err := sandbox.ReadPlan(fields)
+	if err != nil {
 		return nil, err
 	}
-	return s, nil
+	return &Sandbox{plan: plan, ruleset: -1}, nil
 }
 
 // Warnings returns what could not be enforced, if the plan allows that.
@@ -71,8 +65,8 @@ func (s *Sandbox) Bound() error {
 			return err
 		}
 	}
-	if s.plan.Syscalls != nil {
-		if err := s.check("syscalls", "", s.makeFilter()); err != nil {
+	if s.plan.Filter != nil {
+		if err := s.checkEach(s.plan.FilterKeys, s.checkFilter()); err != nil {
 			return err
 		}
 	}
@@ -99,7 +93,7 @@ func (s *Sandbox) Restrict() error {
 	}
 	if len(s.filter) > 0 && !s.noNewPrivs() && !isAdmin() {
 		s.filter = nil
-		if err := s.check("syscalls", "", unix.EACCES); err != nil {
+		if err := s.checkEach(s.plan.FilterKeys, unix.EACCES); err != nil {
 			return err
 		}
 	}
@@ -116,7 +110,7 @@ func (s *Sandbox) noNewPrivs() bool {
 	if set := s.plan.NoNewPrivs; set != nil {
 		return *set
 	}
-	return s.plan.Landlock != nil || s.plan.Syscalls != nil
+	return s.plan.Landlock != nil || s.plan.Filter != nil
 }
 
 // check returns the failure of a key as an error, or makes it a warning. err may be nil.
@@ -132,11 +126,22 @@ func (s *Sandbox) check(key, object string, err error) error {
 	return nil
 }
 
+// checkEach is [Sandbox.check] for several keys.
+func (s *Sandbox) checkEach(keys []string, err error) error {
+	for _, key := range keys {
+		if err := s.check(key, "", err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func failure(key, object string, err error) sandbox.Failure {
 	f := sandbox.Failure{Key: key, Object: object, Errno: unix.EINVAL}
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		f.Errno = errno
 	}
+	_, f.OpenRefused = errors.AsType[openRefusedError](err)
 	if unix.Geteuid() == 0 {
 		f.Rights = sandbox.RightsOfRoot
 	}

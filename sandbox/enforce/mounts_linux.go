@@ -19,11 +19,13 @@ import (
 // and a mount keeps its own flags within a read-only one.
 type mounter struct {
 	*Sandbox
+	host  int    // descriptor of the host's root
 	root  int    // descriptor of the new root
 	above string // path of the new root on the host; "" for the host's
 	views []view
 	// copies of the host's devices, by name, for [sandbox.ViewDevices]
 	devices map[string]*view
+	log     string // target of the host's /dev/log; "": it is no link
 }
 
 // A view is a path that is to be mounted.
@@ -45,7 +47,7 @@ const (
 func (s *Sandbox) mount() error {
 	mask := unix.Umask(0)
 	defer unix.Umask(mask)
-	m := &mounter{Sandbox: s, root: -1}
+	m := &mounter{Sandbox: s, host: -1, root: -1}
 	if err := m.begin(); err != nil {
 		return s.checkAll(err)
 	}
@@ -80,30 +82,24 @@ func (m *mounter) begin() error {
 }
 
 // checkAll is [Sandbox.check] for each key that demands a mount.
-func (s *Sandbox) checkAll(err error) error {
-	for _, key := range s.plan.MountKeys() {
-		if err := s.check(key, "", err); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (s *Sandbox) checkAll(err error) error { return s.checkEach(s.plan.MountKeys(), err) }
 
 // openRoot opens the new root. It makes it a mount of its own, if it is not the host's.
 func (m *mounter) openRoot() (err error) {
-	m.root, err = unix.Open("/", openPath|unix.O_DIRECTORY, 0)
+	m.host, err = unix.Open("/", openPath|unix.O_DIRECTORY, 0)
+	m.root = m.host
 	if err != nil || m.plan.Root == "" {
 		return err
 	}
-	host, err := m.open(m.plan.Root)
+	place, err := m.open(m.plan.Root)
 	if err != nil {
 		return err
 	}
-	tree, err := unix.OpenTree(host, "", openTree|unix.AT_RECURSIVE)
+	tree, err := unix.OpenTree(place, "", openTree|unix.AT_RECURSIVE)
 	if err != nil {
 		return err
 	}
-	if err := unix.MoveMount(tree, "", host, "", moveMount); err != nil {
+	if err := unix.MoveMount(tree, "", place, "", moveMount); err != nil {
 		return err
 	}
 	m.root = tree
@@ -179,7 +175,7 @@ func (m *mounter) resolve(v *view) error {
 		if err != nil {
 			return err
 		}
-		fd, err = unix.Open(v.Source, openPath, 0)
+		fd, err = m.Sandbox.open(m.host, v.Source)
 	}
 	if err != nil {
 		return err
@@ -197,6 +193,7 @@ func (m *mounter) resolve(v *view) error {
 	v.isDir = stat.Mode&unix.S_IFMT == unix.S_IFDIR
 	switch {
 	case v.View == sandbox.ViewDevices || v.View == sandbox.ViewReadOnlyDevices:
+		m.log = logLink()
 		m.devices, err = copyDevices()
 		return err
 	case v.View == sandbox.ViewNothing || v.Path.Path == "/":

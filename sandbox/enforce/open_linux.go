@@ -43,8 +43,16 @@ func openat(root int, path string, flags, resolve uint64) (fd int, err error) {
 			break
 		}
 	}
+	if err == unix.ENOSYS || err == unix.EPERM { // missing rights are EACCES
+		err = openRefusedError{err}
+	}
 	return fd, err
 }
+
+// An openRefusedError says that there is no openat2.
+type openRefusedError struct{ error }
+
+func (e openRefusedError) Unwrap() error { return e.error }
 
 // follow returns a path without its symbolic links. What is changed meanwhile is found when the
 // result is opened.

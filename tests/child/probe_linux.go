@@ -102,6 +102,24 @@ var probes = map[string]func(arg string) error{
 		}
 		return err
 	},
+	"netlink": func(string) error {
+		fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+		if err == nil {
+			unix.Close(fd)
+		}
+		return err
+	},
+	"map-code": func(string) error {
+		_, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_WRITE|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANON)
+		return err
+	},
+	"written-code": func(string) error {
+		memory, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		if err != nil {
+			return err
+		}
+		return unix.Mprotect(memory, unix.PROT_EXEC)
+	},
 	"mount": func(dir string) error {
 		runtime.LockOSThread() // never unlocked: its mount namespace ends with it
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {

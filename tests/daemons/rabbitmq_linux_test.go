@@ -37,6 +37,8 @@ with amqp.Connection("127.0.0.1:5672", confirm_publish=True) as connection:
 		t.Fatalf("%v: %s", err, got)
 	}
 	m.refusesRestart("/etc/rabbitmq/rabbitmq.conf", "heartbeat = thirty\n", `"thirty" cannot be converted to a(n) integer`)
+	m.run("mkdir", "-p", "/etc/rabbitmq/conf.d")
+	m.refusesRestart("/etc/rabbitmq/conf.d/10-mine.conf", "heartbeat = forty\n", `"forty" cannot be converted to a(n) integer`)
 	m.upgrades(request)
 	epmd := m.Status("epmd").Pid
 	m.stops()

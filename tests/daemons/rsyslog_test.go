@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -59,5 +60,33 @@ func TestRsyslog(t *testing.T) {
 	})
 	if owner := m.run("stat", "-c", "%U:%G %a", file); owner != "root:adm 640\n" {
 		t.Errorf("%s is of %s", file, owner)
+	}
+}
+
+// TestRsyslogLink: with the change that the example names, a program with private devices still
+// reaches rsyslog after its restart.
+func TestRsyslogLink(t *testing.T) {
+	m := newMachine(t, "rsyslog", "rsyslog")
+	m.substitute("ready.notify         = true\n", `ready.notify         = true
+runtime_directory    = "rsyslog"
+pre_start            = [["ln", "-sfn", "/run/rsyslog/dev-log", "/dev/log"]]
+`)
+	m.substitute(`"/usr/bin/kill", `, `"/usr/bin/kill", "/usr/bin/ln", `)
+	m.run("sed", "-i", `s|(load="imuxsock")|(load="imuxsock" SysSock.Name="/run/rsyslog/dev-log")|`, "/etc/rsyslog.conf")
+	m.boot(`
+		[program.client]
+		command = ["sleep", "infinity"]
+		directory = "/"
+		after = ["rsyslog"]
+		sandbox.private_devices = true
+		`)
+	client := m.Status("client").Pid
+	for _, text := range []string{"before", "after a restart"} {
+		m.run("nsenter", "--mount", "--target", strconv.Itoa(client), "logger", "--socket", "/dev/log", "--socket-errors=on", text)
+		harness.Until(t, "the message is written", func() bool { return strings.Contains(m.read("/var/log/syslog"), text) })
+		m.MustCtl("restart", m.name)
+	}
+	if now := m.Status("client").Pid; now != client {
+		t.Errorf("the client is process %d, was %d", now, client)
 	}
 }

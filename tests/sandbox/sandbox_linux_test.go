@@ -308,7 +308,11 @@ func TestKernelLacks(t *testing.T) {
 		{"unshare", "EPERM", "private_tmp = true", "private_tmp: operation not permitted: superd lacks CAP_SYS_ADMIN", "namespaces"},
 		{"mount_setattr", "ENOSYS", `protect_system = "strict"`, "protect_system /: function not implemented: it needs Linux 5.12", "mount_setattr"},
 		{"mount_setattr", "ENOSYS", `inaccessible = ["/opt"]`, "inaccessible /opt: function not implemented: it needs Linux 5.12", "mount_setattr"},
+		{"openat2", "ENOSYS", `read_only = ["/opt"]`, "read_only /opt: function not implemented: it needs Linux 5.6 (openat2)", "openat2"},
+		{"openat2", "EPERM", `read_write = ["/opt"]`, "read_write /opt: operation not permitted: it needs Linux 5.6 (openat2)", "openat2"},
+		{"openat2", "EPERM", `landlock.write = ["/opt"]`, "landlock.write /opt: operation not permitted: it needs Linux 5.6 (openat2)", "openat2"},
 		{"seccomp", "ENOSYS", `syscalls.deny = ["mount"]`, "syscalls: function not implemented: it needs a kernel with seccomp filters", "seccomp"},
+		{"seccomp", "ENOSYS", `address_families = []`, "address_families: function not implemented: it needs a kernel with seccomp filters", "seccomp"},
 		{"landlock", "ENOSYS", "landlock.bind_tcp = [80]", "landlock.bind_tcp: function not implemented: it needs Landlock 4", "landlock"},
 		{"landlock", "ENOSYS", `landlock.read = ["/"]`, "landlock.read: function not implemented: it needs Landlock 2", "landlock"},
 	}
@@ -681,6 +685,9 @@ func TestHungPath(t *testing.T) {
 	needRoot(t)
 	s := harness.NewSite(t, "")
 	path := s.HungMount("hung") + "/data"
+	s.Mkdir("root")
+	s.HungMount("root/hung")
+	s.Link("root/link", "/hung/data")
 	s.Configure(`
 		[defaults]
 		command = ["/bin/sleep", "infinity"]
@@ -693,14 +700,19 @@ func TestHungPath(t *testing.T) {
 		sandbox.landlock.write = ["` + path + `"]
 		[program.root]
 		sandbox.root_directory = "` + path + `"
+		[program.inside]
+		sandbox = { root_directory = "DIR/root", read_write = ["/link"] }
 		[program.other]
 		sandbox.preset = "strict"
 		`)
 	s.Start()
 	s.WaitState("other", "running")
-	for program, key := range map[string]string{"mount": "read_write", "landlock": "landlock.write", "root": "root_directory"} {
+	for program, where := range map[string]string{
+		"mount": "read_write " + path, "landlock": "landlock.write " + path, "root": "root_directory " + path,
+		"inside": "read_write " + s.Path("root/link"),
+	} {
 		st := s.WaitState(program, "failed")
-		if want := "apply sandbox." + key + " " + path + ": no answer within start_timeout 500ms"; !strings.HasPrefix(st.Reason, want) {
+		if want := "apply sandbox." + where + ": no answer within start_timeout 500ms"; !strings.HasPrefix(st.Reason, want) {
 			t.Errorf("reason %q, want %q", st.Reason, want)
 		}
 	}
