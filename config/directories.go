@@ -97,7 +97,7 @@ func (p *Program) DirectoryPaths(k DirectoryKind, roots DirectoryRoots, run Vari
 		expanded, unset, err := document.Expand(name, run.Get)
 		switch {
 		case err == nil && len(unset) > 0:
-			err = errors.New(unsetMessage(unset))
+			err = errors.New(unsetMessage(unset, "environment or env_file"))
 		case err == nil:
 			err = checkDirectoryName(expanded)
 		}

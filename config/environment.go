@@ -91,7 +91,10 @@ func (p *Program) Resolve(base, run Variables, identity, envFile map[string]stri
 	if !p.InheritEnvironment {
 		base = nil
 	}
-	vars := &variables{own: p.Environment, above: above(run, identity, envFile), base: base}
+	vars := &variables{
+		own: p.Environment, above: above(run, identity, envFile), base: base,
+		sources: "environment or env_file",
+	}
 
 	var errs []error
 	expandKey := func(key, template string) string {
@@ -173,7 +176,8 @@ func (p *Program) Expand(key, template string, base, run Variables) (string, err
 	if !p.InheritEnvironment {
 		base = nil
 	}
-	return (&variables{own: p.Environment, above: run, base: base}).expand(key, template)
+	vars := &variables{own: p.Environment, above: run, base: base, sources: "environment"}
+	return vars.expand(key, template)
 }
 
 // above returns the variables that override inherited ones and are overridden by the program's own.
@@ -205,6 +209,7 @@ type variables struct {
 	done        map[string]string // expanded own variables; nil until the first
 	open        map[string]bool   // own variables that are being expanded
 	current     string            // innermost variable of open
+	sources     string            // keys that may set a variable, for messages
 }
 
 func (v *variables) lookup(name string) (value string, ok bool, err error) {
@@ -266,13 +271,14 @@ func (v *variables) expand(key, template string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("expand %s: %w", key, err)
 	case len(unset) > 0:
-		return "", fmt.Errorf("expand %s: %s", key, unsetMessage(unset))
+		return "", fmt.Errorf("expand %s: %s", key, unsetMessage(unset, v.sources))
 	}
 	return expanded, nil
 }
 
-// unsetMessage returns a message that variables are not set, with the remedy.
-func unsetMessage(names []string) string {
+// unsetMessage returns a message that variables are not set, with the remedy. sources are the keys
+// that may set them.
+func unsetMessage(names []string, sources string) string {
 	references := make([]string, len(names))
 	for i, name := range names {
 		references[i] = "${" + name + "}"
@@ -281,7 +287,7 @@ func unsetMessage(names []string) string {
 	if len(names) > 1 {
 		verb = "are"
 	}
-	return fmt.Sprintf("%s %s not set: set it in environment or env_file, or write ${%s:-default}", strings.Join(references, " and "), verb, names[0])
+	return fmt.Sprintf("%s %s not set: set it in %s, or write ${%s:-default}", strings.Join(references, " and "), verb, sources, names[0])
 }
 
 // joinLine joins errors into one line, each text once.

@@ -36,7 +36,7 @@ var pidFile = codec.Codec[string]{
 func (p *Program) PIDFilePath(run Variables) (string, error) {
 	expanded, unset, err := document.Expand(p.PIDFile, run.Get)
 	if err == nil && len(unset) > 0 {
-		err = errors.New(unsetMessage(unset))
+		err = errors.New(unsetMessage(unset, "environment or env_file"))
 	}
 	if err != nil {
 		return "", fmt.Errorf("expand pid_file: %w", err)

@@ -391,7 +391,7 @@ func (l *loader) checkVariables() {
 		d.checkAddresses(func(name string) bool {
 			_, inherited := surroundings.Get(name)
 			return inherited && d.InheritEnvironment || slices.Contains(runVariables, name)
-		})
+		}, below)
 		if complete {
 			d.checkWords(below)
 		}
@@ -406,7 +406,7 @@ func (d *builder) checkReferences(below func(name string) bool) {
 		_, needed := document.References(template)
 		slices.Sort(needed)
 		if unset := slices.DeleteFunc(slices.Compact(needed), isSet); len(unset) > 0 {
-			v.Warn("%s", unsetMessage(unset))
+			v.Warn("%s", unsetMessage(unset, "environment or env_file"))
 		}
 	}
 	for i, arg := range d.Command {
@@ -429,20 +429,48 @@ func (d *builder) checkReferences(below func(name string) bool) {
 	}
 }
 
-// checkAddresses warns of variables in addresses of ready and health that superd does not know.
-// below reports whether one is set outside the program's own environment.
-func (d *builder) checkAddresses(below func(name string) bool) {
-	for key, template := range map[string]string{
-		"ready.tcp": d.ready.TCP, "ready.http": d.ready.HTTP,
-		"health.tcp": d.health.TCP, "health.http": d.health.HTTP,
-	} {
+// checkAddresses warns of variables in addresses of ready and health that superd does not know. Of
+// variables that are set outside the program's own environment, known reports whether superd knows
+// one, and below whether the program's processes get it.
+func (d *builder) checkAddresses(known, below func(name string) bool) {
+	if r := d.Ready; r != nil {
+		d.checkAddress("ready.tcp", r.TCP, known, below)
+		d.checkAddress("ready.http", r.HTTP, known, below)
+	}
+	if h := d.Health; h != nil {
+		d.checkAddress("health.tcp", h.TCP, known, below)
+		d.checkAddress("health.http", h.HTTP, known, below)
+	}
+}
+
+// checkAddress is checkAddresses for one key. The program's own variables may refer to others.
+func (d *builder) checkAddress(key, address string, known, below func(name string) bool) {
+	expanded, reported := map[string]bool{}, map[string]bool{}
+	var visit func(template, of string)
+	visit = func(template, of string) {
 		_, needed := document.References(template)
 		for _, name := range needed {
-			if _, own := d.Environment[name]; !own && !below(name) {
-				d.mistakeAt(key).Warn("superd does not know ${%s}, for which an env file does not suffice: set it in environment", name)
+			value, own := d.Environment[name]
+			switch {
+			case own && name != of: // in its own value a variable refers to the one below
+				if !expanded[name] {
+					expanded[name] = true
+					visit(value, name)
+				}
+			case known(name), reported[name]:
+			case of != "" && !below(name): // checkReferences warns of it
+			default:
+				reported[name] = true
+				through := ""
+				if of != "" {
+					through = fmt.Sprintf(" in environment.%s", of)
+				}
+				d.mistakeAt(key).Warn("superd does not know ${%s}%s, even if the program's processes get it: set environment.%s to its value, or write ${%s:-default}",
+					name, through, name, name)
 			}
 		}
 	}
+	visit(address, "")
 }
 
 // checkWords warns of arguments of the command that stand for the words of a variable that is not
