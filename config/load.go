@@ -234,6 +234,7 @@ func (l *loader) readPrograms() {
 	l.checkGroups()
 	l.checkDependencies()
 	l.checkLogs()
+	l.checkPIDFiles()
 	l.checkMaxTotal()
 	l.checkDirectories()
 	l.checkVariables()

@@ -106,6 +106,7 @@ func (d *builder) check() {
 		d.Health = &health
 	}
 	d.checkSandbox()
+	d.checkPIDFilePlace()
 }
 
 // checkKill checks what follows the stop time-out.
