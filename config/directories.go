@@ -98,7 +98,7 @@ func (p *Program) DirectoryPaths(k DirectoryKind, roots DirectoryRoots, run envi
 		expanded, unset, err := document.Expand(name, run.Get)
 		switch {
 		case err == nil && len(unset) > 0:
-			err = errors.New(environ.UnsetMessage(unset))
+			err = errors.New(environ.UnsetMessage(unset, "environment or env_file"))
 		case err == nil:
 			err = checkDirectoryName(expanded)
 		}

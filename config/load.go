@@ -249,6 +249,7 @@ func (l *loader) readPrograms() {
 	l.checkGroups()
 	l.checkDependencies()
 	l.checkLogs()
+	l.checkPIDFiles()
 	l.checkMaxTotal()
 	l.checkDirectories()
 	l.checkVariables()

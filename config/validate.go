@@ -108,6 +108,7 @@ func (d *builder) check() {
 	}
 	d.checkSandbox()
 	d.checkRolling()
+	d.checkPIDFilePlace()
 }
 
 // checkKill checks what follows the stop time-out.
@@ -393,7 +394,7 @@ func (l *loader) checkVariables() {
 		d.checkEndpoints(func(name string) bool {
 			_, inherited := surroundings.Get(name)
 			return inherited && d.InheritEnvironment || environ.IsOfRun(name)
-		})
+		}, below)
 		if complete {
 			d.checkWords(below)
 		}
@@ -415,7 +416,7 @@ func (d *builder) checkReferences(below func(name string) bool) {
 			}
 		}
 		if len(unset) > 0 {
-			v.Warn("%s", environ.UnsetMessage(unset))
+			v.Warn("%s", environ.UnsetMessage(unset, "environment or env_file"))
 		}
 	}
 	for i, arg := range d.Command {
@@ -435,22 +436,6 @@ func (d *builder) checkReferences(below func(name string) bool) {
 	cycles, _ := findCycles(names, refersTo)
 	for _, cycle := range cycles {
 		d.variable(cycle[0]).Fail("refers to itself: %s", showCycle(cycle))
-	}
-}
-
-// checkEndpoints warns of variables in addresses of ready and health that superd does not know.
-// below reports whether one is set outside the program's own environment.
-func (d *builder) checkEndpoints(below func(name string) bool) {
-	for key, template := range map[string]string{
-		"ready.tcp": d.ready.TCP, "ready.http": d.ready.HTTP,
-		"health.tcp": d.health.TCP, "health.http": d.health.HTTP,
-	} {
-		_, needed := document.References(template)
-		for _, name := range needed {
-			if _, own := d.Environment[name]; !own && !below(name) {
-				d.mistakeAt(key).Warn("superd does not know ${%s}, for which an env file does not suffice: set it in environment", name)
-			}
-		}
 	}
 }
 

@@ -122,7 +122,7 @@ type Brief struct {
 // Up reports whether the instance runs and is ready.
 func (b *Brief) Up() bool { return b.State == StateRunning }
 
-// An CommandResult is the effect of a command on one instance.
+// A CommandResult is the effect of a command on one instance.
 type CommandResult struct {
 	Name    string `json:"name"`
 	OK      bool   `json:"ok"`

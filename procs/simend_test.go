@@ -97,7 +97,7 @@ func (h *history) observe(in instanceView, model *model) {
 		return // A requested restart
 	}
 	model.retrying = after == fsm.Failed && in.RetryPending()
-	if before == fsm.Backoff {
+	if before == fsm.Backoff || before == fsm.Failed {
 		h.observePolicyChange(in, model)
 		return
 	}
@@ -145,8 +145,12 @@ func (h *history) checkDelay(in instanceView, model *model) {
 }
 
 // observePolicyChange checks the state of an instance whose restart policy changed during its
-// backoff: it must be the state after an exit under the new policy.
+// backoff, or while it had failed at its start limit: it must be the state after an exit under the
+// new policy.
 func (h *history) observePolicyChange(in instanceView, model *model) {
+	if in.state() == fsm.Exited {
+		model.startLimitHit = model.startLimitHit && in.Machine().StartLimitHit()
+	}
 	if model.lastRun == "" { // superd was killed since
 		if model.exitStatus = in.exitStatus(); in.staysDown() {
 			h.recordExitDecision(in, model)

@@ -111,7 +111,10 @@ func (t *Template) Resolve(base, run Variables, identity, envFile map[string]str
 	if !t.Inherit {
 		base = nil
 	}
-	vars := &variables{own: t.Own, above: above(run, identity, envFile), base: base}
+	vars := &variables{
+		own: t.Own, above: above(run, identity, envFile), base: base,
+		sources: "environment or env_file",
+	}
 
 	var errs []error
 	expandKey := func(key, template string) string {
@@ -193,7 +196,8 @@ func (t *Template) Expand(key, template string, base, run Variables) (string, er
 	if !t.Inherit {
 		base = nil
 	}
-	return (&variables{own: t.Own, above: run, base: base}).expand(key, template)
+	vars := &variables{own: t.Own, above: run, base: base, sources: "environment"}
+	return vars.expand(key, template)
 }
 
 // above returns the variables that override inherited ones and are overridden by the program's own.
@@ -225,6 +229,7 @@ type variables struct {
 	done        map[string]string // expanded own variables; nil until the first
 	open        map[string]bool   // own variables that are being expanded
 	current     string            // innermost variable of open
+	sources     string            // keys that may set a variable, for messages
 }
 
 func (v *variables) lookup(name string) (value string, ok bool, err error) {
@@ -286,13 +291,14 @@ func (v *variables) expand(key, template string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("expand %s: %w", key, err)
 	case len(unset) > 0:
-		return "", fmt.Errorf("expand %s: %s", key, UnsetMessage(unset))
+		return "", fmt.Errorf("expand %s: %s", key, UnsetMessage(unset, v.sources))
 	}
 	return expanded, nil
 }
 
-// UnsetMessage returns a message that variables are not set, with the remedy.
-func UnsetMessage(names []string) string {
+// UnsetMessage returns a message that variables are not set, with the remedy. sources are the keys
+// that may set them.
+func UnsetMessage(names []string, sources string) string {
 	references := make([]string, len(names))
 	for i, name := range names {
 		references[i] = "${" + name + "}"
@@ -301,7 +307,7 @@ func UnsetMessage(names []string) string {
 	if len(names) > 1 {
 		verb = "are"
 	}
-	return fmt.Sprintf("%s %s not set: set it in environment or env_file, or write ${%s:-default}", strings.Join(references, " and "), verb, names[0])
+	return fmt.Sprintf("%s %s not set: set it in %s, or write ${%s:-default}", strings.Join(references, " and "), verb, sources, names[0])
 }
 
 // joinLine joins errors into one line, each text once.

@@ -15,7 +15,7 @@ import (
 // An Identity identifies a file.
 type Identity struct{ device, inode uint64 }
 
-// A Info is what the package needs of stat(2).
+// An Info is what the package needs of stat(2).
 type Info struct {
 	Identity
 	size      int64 // bytes

@@ -105,9 +105,9 @@ func (m *Machine) reevaluate(ch Change, c Conditions, rng *rand.Rand) (t Transit
 		switch {
 		case m.resourceShortage: // retried under any policy
 		case success && (p.Restart != config.RestartAlways || prevented):
-			return m.endBackoff(RunEndedDone), true
+			return m.endRetries(RunEndedDone), true
 		case p.Restart == config.RestartNever || prevented:
-			return m.endBackoff(RunEndedFinal), true
+			return m.endRetries(RunEndedFinal), true
 		case p.Backoff != before.Backoff:
 			m.delay = restartDelay(p.Backoff, int(m.restartAttempts), rng)
 			return m.stay(rearm), true
@@ -121,6 +121,9 @@ func (m *Machine) reevaluate(ch Change, c Conditions, rng *rand.Rand) (t Transit
 		}
 	case Failed:
 		switch {
+		case m.startLimitHit && success && (p.Restart != config.RestartAlways || prevented):
+			m.startLimitHit = false // the run does not count for the limit that it hit
+			return m.endRetries(RunEndedDone), true
 		case p.Restart == config.RestartNever || prevented:
 			if m.Retries() {
 				m.makeFinal(RunEndedFinal)
@@ -191,9 +194,9 @@ func (m *Machine) makeFinal(e Event) {
 	m.stateReason = m.exitReason.And(why)
 }
 
-// endBackoff ends the backoff without a restart, since the restart policy has changed. e is
-// RunEndedDone or RunEndedFinal.
-func (m *Machine) endBackoff(e Event) Transition {
+// endRetries ends the backoff, or the slow retry, without a restart, since the restart policy has
+// changed, or what is a success. e is RunEndedDone or RunEndedFinal.
+func (m *Machine) endRetries(e Event) Transition {
 	m.makeFinal(e)
 	if m.program.Triggered() {
 		m.exitReason = m.stateReason

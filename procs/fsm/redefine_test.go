@@ -82,6 +82,19 @@ func TestReevaluate(t *testing.T) {
 			"exit status 3 after 0s; start limit hit: 1 failure within 1m; retry_after = 0: not retried", false},
 		{"start limit hit, success by now", limit(0), successByNow, crash, false, exitThree, Spawning, []Effect{Disarm, Spawn},
 			"started by the configuration (changed)", true},
+		{"start limit hit, success by now, on failure", limit(time.Hour), func(p *config.Program) {
+			limit(time.Hour)(p)
+			p.Restart, p.SuccessExitCodes = config.RestartOnFailure, []int{3}
+		}, crash, false, exitThree, Exited, []Effect{Disarm}, `exit status 3 after 0s; restart is now "on-failure"`, true},
+		{"start limit hit, success by now, not retried", limit(0), func(p *config.Program) {
+			p.Restart, p.SuccessExitCodes = config.RestartNever, []int{3}
+		}, crash, false, exitThree, Exited, []Effect{Disarm}, `exit status 3 after 0s; restart is now "never"`, true},
+		{"start limit hit, success by now, without restart", limit(time.Hour), func(p *config.Program) {
+			codes(p)
+			p.SuccessExitCodes = []int{3}
+		}, crash, false, exitThree, Exited, []Effect{Disarm}, "exit status 3 after 0s; no_restart_exit_codes has it", true},
+		{"start limit hit, no restart after this code", limit(time.Hour), codes, crash, false, exitThree, Failed, []Effect{Disarm},
+			"exit status 3 after 0s; no_restart_exit_codes has it", true},
 		{"start limit hit, success by now, during the teardown", limit(0), successByNow, crashWithLeftovers, false, exitThree,
 			TearingDown, nil, "exit status 3 after 0s", false},
 		{"during the teardown", none, policy(config.RestartNever), crashWithLeftovers, false, exitThree, TearingDown, nil,

@@ -147,10 +147,11 @@ var rules = Table{
 		WantDown: To(Stopped),
 	},
 	Failed: {
-		Wait:       To(Waiting, Disarm),
-		WantUp:     To(Spawning, Disarm, Spawn),
-		Restart:    To(Spawning, Disarm, Spawn),
-		WantDown:   To(Stopped, Disarm),
-		RestartDue: To(Spawning, Spawn),
+		Wait:         To(Waiting, Disarm),
+		WantUp:       To(Spawning, Disarm, Spawn),
+		Restart:      To(Spawning, Disarm, Spawn),
+		WantDown:     To(Stopped, Disarm),
+		RestartDue:   To(Spawning, Spawn),
+		RunEndedDone: To(Exited, Disarm),
 	},
 }

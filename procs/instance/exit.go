@@ -103,8 +103,11 @@ func (m *mainProcess) reap(process host.Process) {
 			note = note.And(fmt.Sprintf(" (its limit is %d bytes)", *limit))
 		}
 	}
-	if note.Kind == fsm.ReasonNone && in.exitNote.Kind != fsm.ReasonNone {
-		note, in.exitNote = in.exitNote, fsm.Reason{}
+	if in.exitNote.Kind != fsm.ReasonNone {
+		if note.Kind == fsm.ReasonNone {
+			note = in.exitNote
+		}
+		in.exitNote = fsm.Reason{} // it is not about the next run
 	}
 	r.beside.MainEnded()
 	m.exitedEarly = exit.Success() && ran < earlyExitTime && !in.IsOneShot() && r.program.Type != config.TypeForking && (before == fsm.Running || before == fsm.Starting)

@@ -70,17 +70,22 @@ func (m *mainProcess) searchesMain(exit pidfd.Exit) bool {
 }
 
 // endSearch ends the search for the main process, if there is one. The end of the command becomes
-// that of the run.
-func (m *mainProcess) endSearch() {
+// that of the run, unless MAINPID= names the main process in the same turn. note says why none was
+// found; or none.
+func (m *mainProcess) endSearch(note fsm.Reason) {
 	if m.launch != commandEnded || m.process == nil {
 		return
 	}
 	m.launch = launchFailed
 	process := m.process
 	m.scope.Post(func() {
-		if m.process == process {
-			m.reap(process)
+		if m.process != process {
+			return
 		}
+		if note.Kind != fsm.ReasonNone {
+			m.run.in.ownProblems().exitNote = note
+		}
+		m.reap(process)
 	})
 }
 
@@ -106,20 +111,20 @@ func (p *port) PIDFile() (path, user string, err error) {
 
 func (p *port) Began() uint64 { return p.main.id.Start }
 
-func (p *port) Launched(pid int) bool {
+func (p *port) Launched(pid, group int) error {
 	process, id, err := p.in.Env.Host.Open(p.in.Tree, pid)
 	if err != nil {
-		return false
+		return err
 	}
 	p.in.Env.Log.Info("main process found", "instance", p.in.Name, "pid", pid)
 	p.main.replace(process, id)
+	p.main.group = int32(group)
 	p.in.Save()
-	return true
+	return nil
 }
 
 func (p *port) LaunchWaits(why string) { p.readiness.setLastResult(why) }
 
 func (p *port) LaunchFailed(why string) {
-	p.in.ownProblems().exitNote = fsm.ReasonExitedBeforeReady.With(why)
-	p.main.endSearch()
+	p.main.endSearch(fsm.ReasonExitedBeforeReady.With(why))
 }

@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"syscall"
 	"testing"
 	"time"
 
@@ -65,7 +66,7 @@ func TestForking(t *testing.T) {
 	tests := []scenario{
 		{name: "the one process that is left", program: forking,
 			states: "spawning starting running",
-			reason: "started by the operator; ready after 50.1ms"},
+			reason: "started by the operator; ready after 350ms"},
 		{name: "it serves", program: forking, act: exit(3), during: time.Second / 2,
 			states: "spawning starting running backoff", reason: "exit status 3 after 1s"},
 		{name: "its end with success is no failure", program: forking, act: exit(0),
@@ -94,10 +95,46 @@ func TestForking(t *testing.T) {
 			during: time.Second / 2, states: "spawning starting backoff",
 			reason: "exit status 0 after 1s, it left no process, before it was ready"},
 		{name: "it leaves several", program: forking, mix: byHand, act: fork(2, 0),
-			during: time.Second / 2,
+			during: 2 * time.Second,
 			states: "spawning starting teardown backoff",
-			reason: "exit status 0 after 1.05s, it left 2 processes, and any may be the main one: " +
+			reason: "exit status 0 after 2.55s, it left 2 processes, and any may be the main one: " +
 				"sim (3), sim (4); set pid_file to the file in which it writes its pid, before it was ready"},
+		{name: "it leaves many", program: forking, mix: byHand, act: fork(8, 0),
+			during: 2 * time.Second,
+			states: "spawning starting teardown backoff",
+			reason: "exit status 0 after 2.55s, it left 8 processes, and any may be the main one: " +
+				"sim (3), sim (4), sim (5), sim (6), sim (7), and 3 more; set pid_file to the file in which " +
+				"it writes its pid, before it was ready"},
+		{name: "it leaves several for a while", program: forking, mix: byHand, act: func(b *bench) {
+			fork(2, 0)(b)
+			b.v.RunFor(900 * time.Millisecond)
+			b.kernel.Process(3).End(pidfd.Exit{Known: true})
+		}, states: "spawning starting running"},
+		{name: "it leaves another one for a while", program: forking, mix: byHand, act: func(b *bench) {
+			fork(1, 0)(b)
+			b.v.RunFor(200 * time.Millisecond)
+			b.kernel.Process(3).ForkSuccessor()
+			b.kernel.Process(3).End(pidfd.Exit{Known: true})
+		}, states: "spawning starting running"},
+		{name: "it can't be opened", program: forking, mix: byHand, act: func(b *bench) {
+			b.kernel.OpenErr = syscall.EMFILE
+			fork(1, 0)(b)
+		}, during: 10 * time.Second, states: "spawning starting",
+			reason: "started by the operator: not ready yet: waits for its main process: open process 3: " +
+				"too many open files"},
+		{name: "MAINPID= names it as the search fails", program: func(p *config.Program) {
+			forking(p)
+			p.Watchdog = time.Hour
+		}, mix: byHand, act: then(fork(2, 0), func(b *bench) {
+			b.v.RunFor(549 * time.Millisecond)
+			r := b.in.run
+			(*port)(r).LaunchFailed("it left 2 processes")
+			r.main.change(4)
+			b.v.RunFor(time.Second)
+		}, exit(3)), during: time.Millisecond,
+			states: "spawning starting running teardown backoff spawning starting",
+			reason: "started again: exit status 3 after 4.55s: not ready yet: " +
+				"waits for the end of its command"},
 		{name: "pid file", program: withPIDFile, states: "spawning starting running"},
 		{name: "it is late", program: withPIDFile, mix: byHand,
 			act:    then(fork(2, 0), writes(0)),
@@ -168,5 +205,47 @@ func TestForking(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, tt.run)
+	}
+}
+
+// TestGroupOfForkingProgram: a daemon that has forked twice does not lead its process group, which
+// a stop by kill_mode = "group" ends, and nothing else.
+func TestGroupOfForkingProgram(t *testing.T) {
+	for _, announced := range []bool{false, true} {
+		program := testProgram()
+		withPIDFile(program)
+		program.KillMode, program.Watchdog = config.KillGroup, time.Hour
+		b := newBench(t, hosttest.FaultMix{NoLaunch: 3, ExitInfo: 1}, program)
+		b.start()
+		b.v.RunFor(time.Second)
+		command := b.main()
+		helper, daemon, apart := command.ForkSuccessor(), command.ForkSuccessor(), command.ForkSuccessor()
+		const group = 99 // of the process between them and the command
+		helper.Group, daemon.Group, daemon.IgnoresStop = group, group, true
+		if announced {
+			command.Notify(notify.Message{MainPID: daemon.Pid})
+		} else {
+			b.kernel.PIDFiles[pidFile] = daemon.Pid
+		}
+		command.End(pidfd.Exit{Known: true})
+		b.v.RunFor(time.Minute)
+		b.want("spawning starting running", "")
+		b.succeed() // it is in the record
+		b.stop()
+		b.v.RunFor(time.Second)
+		if b.want("spawning starting running killed stopping", ""); !helper.Zombie || daemon.Zombie || apart.Zombie {
+			t.Errorf("announced %v: stopped: helper %v, daemon %v, other group %v; want only the helper",
+				announced, helper.Zombie, daemon.Zombie, apart.Zombie)
+		}
+		late := command.ForkSuccessor()
+		late.Group = group
+		b.v.RunFor(time.Minute)
+		if b.want("spawning starting running killed stopping killing teardown stopped", ""); !late.Zombie || apart.Zombie {
+			t.Errorf("announced %v: late member of the group stopped %v, other group %v; want the member",
+				announced, late.Zombie, apart.Zombie)
+		}
+		apart.End(pidfd.Exit{Known: true})
+		b.v.RunFor(time.Minute)
+		b.close()
 	}
 }

@@ -504,6 +504,10 @@ func TestHealth(t *testing.T) {
 			states: "spawning running",
 			reason: "started by the operator: unhealthy: 61 failed checks in a row: tcp web: " +
 				"connection refused"},
+		{name: "an address that superd can't expand", program: func(p *config.Program) {
+			health(config.HealthRestart)(p)
+			p.Health.TCP = "127.0.0.1:${PORT}"
+		}, states: "spawning running"},
 		{name: "unhealthy, and restarted", program: health(config.HealthRestart), act: unhealthy,
 			during: 4 * time.Second,
 			states: "spawning running stopping backoff spawning running",

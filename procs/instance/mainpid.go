@@ -32,7 +32,11 @@ func (m *mainProcess) change(pid int) {
 		return
 	}
 	m.logChange(slog.LevelInfo, "main process changed", "from", m.process.Pid(), "to", pid)
+	unknown := launching(m.run)
 	m.replace(process, id)
+	if unknown {
+		m.findGroup()
+	}
 	m.signalNewMain()
 }
 
@@ -49,12 +53,26 @@ func (m *mainProcess) replace(process host.Process, id pidfd.Identity) {
 	adopted := in.Env.Reaper.Adopt(process, id)
 	m.set(adopted, id, in.Env.FDs.StoreProcess(adopted))
 	if launching(m.run) {
-		m.launch, m.group = launched, 0 // the command's group is not that of the program
+		m.launch, m.group = launched, 0 // what was the command's is not that of the program
 		if w := m.run.readiness; w != nil {
 			m.run.awaitReady(w.deadline)
 		}
 	}
 	in.Env.Owner.Changed()
+}
+
+// findGroup finds the process group of the main process of a forking program.
+func (m *mainProcess) findGroup() {
+	in, process := m.run.in, m.process
+	in.Tree.Look(func(found []host.Member) {
+		for _, member := range found {
+			if m.process == process && member.Process.Pid() == process.Pid() {
+				m.group = int32(member.Group)
+				in.Save()
+			}
+			member.Process.Close()
+		}
+	})
 }
 
 // logChange logs the result of MAINPID=, within the program's limit.

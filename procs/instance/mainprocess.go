@@ -23,7 +23,7 @@ type mainProcess struct {
 	releaseLink loop.Link
 	watch       *loop.Watch // for its exit; nil if its pidfd can't be watched
 	firstWatch  loop.Watch  // storage of watch for the first main process
-	group       int32       // process group of the first main process, once that is gone
+	group       int32       // see [port.Group]; 0 while that is its pid
 	// Kill signal that it gets; 0 before. Definitions that come later have no effect on it
 	killing     int32
 	id          pidfd.Identity
@@ -63,11 +63,23 @@ func (m *mainProcess) endAwaited() bool {
 // teardown.
 func (m *mainProcess) signalGroup(sig syscall.Signal) {
 	err := m.process.SignalGroup(sig)
-	if errors.Is(err, pidfd.ErrGone) {
-		m.signal(sig)
+	if !errors.Is(err, pidfd.ErrGone) {
+		logUnsent(m.run.in, m.process.Pid(), sig, err)
 		return
 	}
-	logUnsent(m.run.in, m.process.Pid(), sig, err)
+	m.signal(sig)
+	if m.foreignGroup() != 0 {
+		m.run.signalTree(sig, func(_ host.Member, foreign bool) bool { return foreign })
+	}
+}
+
+// foreignGroup returns the process group in which the main process of a forking program was found,
+// unless it leads it: its leader has forked again and ended. Otherwise it returns 0.
+func (m *mainProcess) foreignGroup() int {
+	if m.launch != launched || int(m.group) == m.process.Pid() {
+		return 0
+	}
+	return int(m.group)
 }
 
 // signal signals the main process alone.

@@ -60,7 +60,7 @@ func (p *port) StopsItself() bool { return p.ownStopTimer != nil }
 func (p *port) TCPChecker(key, template string) (address string, c probe.Checker) {
 	address, err := p.expand(key, template)
 	if err != nil {
-		return template, probe.Failing(&p.in.Scope, err)
+		return template, p.uncheckable(err)
 	}
 	return address, p.in.Env.Host.CheckTCP(address)
 }
@@ -71,9 +71,15 @@ func (p *port) HTTPChecker(key, template string) (address string, c probe.Checke
 		c, err = p.in.Env.Host.CheckHTTP(address)
 	}
 	if err != nil {
-		return template, probe.Failing(&p.in.Scope, err)
+		return template, p.uncheckable(err)
 	}
 	return address, c
+}
+
+// uncheckable returns a checker for an address that can't be used, which says nothing of the
+// program.
+func (p *port) uncheckable(err error) probe.Checker {
+	return probe.Failing(&p.in.Scope, probe.Uncounted{Err: err})
 }
 
 func (p *port) expand(key, template string) (string, error) {

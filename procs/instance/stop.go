@@ -2,6 +2,7 @@ package instance
 
 import (
 	"cmp"
+	"slices"
 	"syscall"
 	"time"
 
@@ -268,9 +269,18 @@ func (r *run) killTree(sig syscall.Signal) {
 		return
 	}
 	main := r.main.process.Pid()
+	r.signalTree(sig, func(m host.Member, foreign bool) bool { return m.Group != main && !foreign })
+}
+
+// signalTree sends a signal to the chosen processes of the tree, except the main process. foreign
+// reports that a process is in the group of the main process, which does not lead it.
+func (r *run) signalTree(sig syscall.Signal, chosen func(m host.Member, foreign bool) bool) {
+	in, main, group := r.in, r.main.process.Pid(), r.main.foreignGroup()
 	in.Tree.Look(func(found []host.Member) {
+		isMain := func(m host.Member) bool { return m.Process.Pid() == main && m.Group == group }
+		shared := slices.ContainsFunc(found, isMain) // MAINPID= may have named another one since
 		for _, m := range found {
-			if m.Process.Pid() != main && m.Group != main {
+			if m.Process.Pid() != main && chosen(m, shared && m.Group == group) {
 				logUnsent(in, m.Process.Pid(), sig, m.Process.Signal(sig))
 			}
 			m.Process.Close()

@@ -100,7 +100,7 @@ func (in *Instance) CompleteTransition(from, to fsm.State) {
 			r.readiness.end()
 		}
 		if to != fsm.Starting {
-			r.main.endSearch()
+			r.main.endSearch(fsm.Reason{})
 		}
 		if to != fsm.Running {
 			r.endMonitoring()

@@ -108,7 +108,7 @@ func TestRefusesLeavesListsToTheKernel(t *testing.T) {
 	}
 	other := &rights{name: "user x", uid: uint32(os.Geteuid()) + 1000}
 	if err := other.refuses(path); err == nil {
-		t.Error("mode 0700 lets a other pass")
+		t.Error("mode 0700 lets another user pass")
 	}
 	// Version 2; user::rwx, user:1:--x, group::---, mask::--x, other::---. Source:
 	// linux/posix_acl_xattr.h.

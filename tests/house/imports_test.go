@@ -50,7 +50,7 @@ var allowed = map[string]string{
 	"procs/instance/directories": "loop procs/host",
 	"procs/instance/health": `config internal/words loop procs/eventlog procs/fsm procs/host
 		procs/probe procs/snapshot`,
-	"procs/instance/launch": "loop procs/host",
+	"procs/instance/launch": "loop pidfd procs/host",
 	"procs/instance/output": `config logs logs/sink loop procs/host procs/instance/paths
 		procs/snapshot`,
 	"procs/instance/teardown": "config internal/signame loop pidfd procs/host",

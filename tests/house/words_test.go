@@ -65,3 +65,38 @@ func TestWords(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// article finds a name with the wrong article, such as "A Info" or "An CommandResult".
+var article = regexp.MustCompile(`\b(?:[Aa] (?:[AEIO]|Un[a-hj-z])[a-z]|[Aa]n [B-DF-HJ-NP-TV-Z][a-z])[A-Za-z]* (?:is|are|has|holds|says?|can)\b`)
+
+// TestArticles: the comment of a type begins with the right article.
+func TestArticles(t *testing.T) {
+	if got := article.FindString("// A Info is"); got != "A Info is" {
+		t.Errorf("of A Info it finds %q", got)
+	}
+	err := filepath.WalkDir("../..", func(path string, entry os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && entry.Name() == ".git":
+			return filepath.SkipDir
+		case entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "words_test.go"):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for n, line := range strings.Split(string(text), "\n") {
+			if _, comment, ok := strings.Cut(line, "//"); ok {
+				if wrong := article.FindString(comment); wrong != "" {
+					t.Errorf("%s:%d: wrong article: %q", path, n+1, wrong)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

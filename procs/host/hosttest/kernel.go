@@ -59,6 +59,7 @@ type Kernel struct {
 	IsExtra func(instance string) bool
 
 	PIDFiles map[string]int // pid files, by path; 0: an empty one
+	OpenErr  error          // for Open; nil: it succeeds
 
 	v    *loop.Virtual
 	rng  *rand.Rand
@@ -335,6 +336,9 @@ func (k *Kernel) Open(tree host.Tree, pid int) (host.Process, pidfd.Identity, er
 	p := k.Process(pid)
 	if p == nil || !tree.Has(pid) && !k.Defects.AnyMain {
 		return nil, pidfd.Identity{}, pidfd.ErrGone
+	}
+	if k.OpenErr != nil {
+		return nil, pidfd.Identity{}, k.OpenErr
 	}
 	k.mainOpened(p)
 	return p.open(), p.id(), nil

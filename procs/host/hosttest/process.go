@@ -21,6 +21,7 @@ type Process struct {
 	Run         string // invocation ID
 	Role        Role
 	Pid         int
+	Group       int  // process group; 0: it leads one, unless it is a successor
 	IgnoresStop bool // it ignores the stop signal
 	Unkillable  bool // SIGKILL takes minutes
 	Traced      bool // a tracer keeps it a zombie, which superd can't reap

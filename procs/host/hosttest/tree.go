@@ -1,6 +1,7 @@
 package hosttest
 
 import (
+	"cmp"
 	"slices"
 	"syscall"
 	"time"
@@ -33,7 +34,7 @@ func (t *Tree) Look(found func([]host.Member)) {
 		var members []host.Member
 		for p := range t.k.Processes() {
 			if p.Instance == t.instance && !p.Zombie {
-				members = append(members, host.Member{Process: p.open(), Start: p.start, Group: p.Pid, Parent: p.parentPid(), Command: "sim"})
+				members = append(members, host.Member{Process: p.open(), Start: p.start, Group: cmp.Or(p.Group, p.Pid), Parent: p.parentPid(), Command: "sim"})
 			}
 		}
 		found(members)

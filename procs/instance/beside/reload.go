@@ -32,7 +32,7 @@ type reload struct {
 	next      []func(Outcome) // who waits for that
 }
 
-// A Outcome is how a reload of a program, or a check of its configuration, ended.
+// An Outcome is how a reload of a program, or a check of its configuration, ended.
 type Outcome struct {
 	OK      bool
 	Message string

@@ -3,7 +3,8 @@
 // A [Search] takes the process that the pid file names, if the program has one, as soon as it is a
 // live process of the program's tree. Otherwise it takes the one process of the tree whose parent
 // is not in the tree. What the tree has is the truth: a pid file may be old, or written by anybody.
-// A Search lives on the loop.
+// A program that forks twice leaves other processes for a moment, so what the tree has must stay
+// the same for some time. A Search lives on the loop.
 package launch
 
 import (
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"superd/loop"
+	"superd/pidfd"
 	"superd/procs/host"
 )
 
@@ -24,6 +26,16 @@ const firstPause = 50 * time.Millisecond
 
 // Pause is the longest pause between two looks.
 const Pause = time.Second
+
+// settleTime is how long the one possible main process must be the only one.
+const settleTime = 350 * time.Millisecond
+
+// refuseTime is how long several processes must be the possible ones until the search fails: a slow
+// daemon may need that long to end its intermediate processes.
+const refuseTime = time.Second
+
+// maxNames bounds the number of processes that a reason names.
+const maxNames = 5
 
 // Options say what is searched.
 type Options struct {
@@ -40,8 +52,9 @@ type Run interface {
 	// Began returns the start time of the command, in clock ticks since boot. Processes from before
 	// are of an earlier run, and spared by kill_mode.
 	Began() uint64
-	// Launched makes a process of the tree the main process, unless it has just ended.
-	Launched(pid int) bool
+	// Launched makes a process of the tree the main process. group is its process group. The error
+	// is [pidfd.ErrGone] if the process has just ended.
+	Launched(pid, group int) error
 	// LaunchWaits is called when there is another reason than before why no main process is found.
 	LaunchWaits(why string)
 	// LaunchFailed is called when none can be found.
@@ -52,7 +65,8 @@ type Run interface {
 type Search struct {
 	Options
 	pause time.Duration
-	last  []int // pids that the last look has found as possible main processes
+	roots []int         // pids of the possible main processes, as the last look has found them
+	since time.Duration // when a look first found these
 }
 
 // Start starts a search, which ends with a call of [Run.Launched] or [Run.LaunchFailed]. Neither is
@@ -107,45 +121,78 @@ func (s *Search) take(pid int, err error, found []host.Member) {
 		s.again("there is no such file")
 	case err != nil:
 		s.again(err.Error())
-	case !contains(found, pid) || !s.Run.Launched(pid):
-		s.again(fmt.Sprintf("it names process %d, which is no live process of the program", pid))
+	default:
+		m, ok := find(found, pid)
+		if !ok {
+			s.again(fmt.Sprintf("it names process %d, which is no live process of the program", pid))
+			return
+		}
+		s.launched(m)
 	}
 }
 
-// guess takes the one process whose parent is not in the tree. A process that forks twice leaves
-// another one for a moment, so two looks in a row must find the same.
+// launched makes m the main process, or looks again if that fails.
+func (s *Search) launched(m host.Member) {
+	pid := m.Process.Pid()
+	switch err := s.Run.Launched(pid, m.Group); {
+	case err == nil:
+	case errors.Is(err, pidfd.ErrGone):
+		s.again(fmt.Sprintf("process %d has just ended", pid))
+	default:
+		s.again(fmt.Sprintf("open process %d: %v", pid, err))
+	}
+}
+
+// guess takes the one process whose parent is not in the tree, once it has been the only one for
+// settleTime.
 func (s *Search) guess(found []host.Member) {
 	// A scan has them in any order
 	slices.SortFunc(found, func(a, b host.Member) int { return a.Process.Pid() - b.Process.Pid() })
-	var roots []int
-	var names []string
+	var pids []int
+	var roots []host.Member
 	for _, m := range found {
-		if !contains(found, m.Parent) {
-			roots = append(roots, m.Process.Pid())
-			names = append(names, fmt.Sprintf("%s (%d)", m.Command, m.Process.Pid()))
+		if _, ok := find(found, m.Parent); !ok {
+			roots, pids = append(roots, m), append(pids, m.Process.Pid())
 		}
 	}
-	same := fmt.Sprint(roots) == fmt.Sprint(s.last)
-	s.last = roots
+	now := s.Scope.Loop().Now()
+	if !slices.Equal(pids, s.roots) {
+		s.roots, s.since = pids, now
+	}
+	stable := now - s.since
 	switch {
-	case !same || len(roots) == 0:
-		s.again("")
-	case len(roots) > 1:
+	case len(roots) > 1 && stable >= refuseTime:
 		s.Run.LaunchFailed(fmt.Sprintf("it left %d processes, and any may be the main one: %s; set pid_file to the file in which it writes its pid",
-			len(roots), strings.Join(names, ", ")))
-	case !s.Run.Launched(roots[0]):
+			len(roots), names(roots)))
+	case len(roots) == 1 && stable >= settleTime:
+		s.launched(roots[0])
+	case len(roots) > 1:
+		s.again("any of these may be it: " + names(roots))
+	default:
 		s.again("")
 	}
 }
 
-// contains reports whether the process with this pid is among the members.
-func contains(members []host.Member, pid int) bool {
-	for _, m := range members {
-		if m.Process.Pid() == pid {
-			return true
-		}
+// names returns the names and pids of processes, of many only the first ones.
+func names(members []host.Member) string {
+	var all []string
+	for _, m := range members[:min(len(members), maxNames)] {
+		all = append(all, fmt.Sprintf("%s (%d)", m.Command, m.Process.Pid()))
 	}
-	return false
+	text := strings.Join(all, ", ")
+	if more := len(members) - maxNames; more > 0 {
+		text += fmt.Sprintf(", and %d more", more)
+	}
+	return text
+}
+
+// find returns the member with this pid.
+func find(members []host.Member, pid int) (m host.Member, ok bool) {
+	i := slices.IndexFunc(members, func(m host.Member) bool { return m.Process.Pid() == pid })
+	if i < 0 {
+		return host.Member{}, false
+	}
+	return members[i], true
 }
 
 // again looks again after a pause.

@@ -42,7 +42,8 @@ type Options struct {
 type Run interface {
 	// Program returns its definition.
 	Program() *config.Program
-	// Group returns the process group of the first main process.
+	// Group returns the process group of the first main process; that of a forking program is the
+	// one that was found first.
 	Group() int
 	// KillSignal returns the signal for what has not ended in time.
 	KillSignal() syscall.Signal
