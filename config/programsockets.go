@@ -424,8 +424,12 @@ func (d *builder) checkReference(variable string) error {
 	return fmt.Errorf("${%s} is no socket of the program: add it to sockets, or remove this", variable)
 }
 
-// setsSocket reports whether superd sets the variable to the number of a descriptor.
+// setsSocket reports whether superd sets the variable: to the number of a descriptor, or to the
+// peer of a connection. A peer of a Unix socket may have no name.
 func (d *builder) setsSocket(variable string) bool {
+	if s := d.Sockets; s != nil && s.Accept && (variable == "REMOTE_ADDR" || variable == "REMOTE_PORT") {
+		return !slices.ContainsFunc(s.Listeners().FDs(), func(fd SocketFD) bool { return !fd.Address.Network.IsTCP() })
+	}
 	return strings.HasPrefix(variable, socketVariablePrefix) &&
 		slices.ContainsFunc(d.Sockets.FDs(), func(fd SocketFD) bool { return fd.Variable == variable })
 }

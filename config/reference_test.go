@@ -71,3 +71,21 @@ func TestKeysAreComplete(t *testing.T) {
 		}
 	}
 }
+
+// TestSocketsPage: the examples of the page about sockets have no mistake.
+func TestSocketsPage(t *testing.T) {
+	page, err := os.ReadFile("../docs/sockets.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := strings.Split(string(page), "```toml\n")[1:]
+	for i, block := range blocks {
+		text, _, _ := strings.Cut(block, "```")
+		if c := mustLoad(t, text); len(c.Programs) == 0 {
+			t.Errorf("example %d has no program", i)
+		}
+	}
+	if len(blocks) == 0 {
+		t.Error("the page has no examples")
+	}
+}

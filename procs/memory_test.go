@@ -11,6 +11,7 @@ import (
 
 	"superd/config"
 	"superd/procs/fsm"
+	"superd/procs/host"
 )
 
 // TestMemoryOfQuietPrograms bounds the live heap of an idle program: its definition, instance and
@@ -52,4 +53,44 @@ func liveHeap() int {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int(m.HeapAlloc)
+}
+
+// TestMemoryOfIdleSockets bounds the live heap of a socket that waits for a connection: its
+// address, its descriptor and its watch. It includes what the fake host and the virtual loop have.
+func TestMemoryOfIdleSockets(t *testing.T) {
+	const sockets, most = 1000, 1024
+	var file strings.Builder
+	file.WriteString("[program.web]\ncommand = 'web'\nautostart = 'on-connect'\nsockets = ['s']\n[socket.s]\nlisten = [\n")
+	for i := range sockets {
+		fmt.Fprintf(&file, "'unix:@%d',\n", i)
+	}
+	file.WriteString("]\n")
+	path := filepath.Join(t.TempDir(), "superd.toml")
+	if err := os.WriteFile(path, []byte(file.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := liveHeap()
+	c, err := config.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, s := quickSupervisor(c)
+	s.Start(func() {})
+	v.RunFor(time.Minute)
+	for _, st := range s.connectors.Sockets.Sockets() {
+		if !st.Open {
+			t.Fatalf("%s is not open", st.Address)
+		}
+	}
+	all := liveHeap() - before
+	t.Logf("live heap of an idle socket: %d bytes", all/sockets)
+	if all/sockets > most {
+		t.Errorf("live heap of an idle socket: %d bytes, want at most %d", all/sockets, most)
+	}
+	runtime.KeepAlive(s)
+}
+
+// OpenSocket implements [host.Sockets].
+func (q *quickSystem) OpenSocket(_ *host.SocketSpec, done func(*host.SharedFD, error)) {
+	q.v.Post(func() { done(host.NewSharedFD(q.v.NewFD(), q.v.CloseFD), nil) })
 }

@@ -13,7 +13,7 @@ import (
 // the windows; the Go runtime's own rare wake-ups are not in all of them.
 func TestIdle(t *testing.T) {
 	t.Parallel()
-	const count, window, most = 200, 5 * time.Second, 1
+	const count = 200
 	var programs strings.Builder
 	programs.WriteString("[defaults]\ncommand = 'sleep infinity'\n")
 	for i := range count {
@@ -22,6 +22,32 @@ func TestIdle(t *testing.T) {
 	s := harness.NewSite(t, programs.String())
 	d := s.Start()
 	s.WaitRunning()
+	wantIdle(s, d, fmt.Sprintf("%d quiet programs", count))
+}
+
+// TestIdleSockets: a superd that waits for connections uses no processor time.
+func TestIdleSockets(t *testing.T) {
+	t.Parallel()
+	const count = 1000
+	var programs strings.Builder
+	for i, accept := range []string{"", "accept = true\n"} {
+		fmt.Fprintf(&programs, "[program.p%d]\ncommand = 'true'\nautostart = 'on-connect'\nsockets = ['s%d']\n%s[socket.s%d]\nlisten = [\n", i, i, accept, i)
+		for n := range count / 2 {
+			fmt.Fprintf(&programs, "'unix:DIR/%d-%d',\n", i, n)
+		}
+		programs.WriteString("]\n")
+	}
+	s := harness.NewSite(t, programs.String())
+	d := s.Start()
+	waitOpen(s, count)
+	wantIdle(s, d, fmt.Sprintf("%d sockets", count))
+}
+
+// wantIdle fails the test if superd is not idle with what it has.
+func wantIdle(s *harness.Site, d *harness.Superd, has string) {
+	const window, most = 5 * time.Second, 1
+	t := s.T
+	t.Helper()
 	// After the start the runtime collects and returns memory for some seconds.
 	var seen []int
 	for range 6 {
@@ -33,5 +59,5 @@ func TestIdle(t *testing.T) {
 		}
 		seen = append(seen, switches)
 	}
-	t.Errorf("context switches of supervisor and keeper with %d quiet programs, in windows of %v: %v, want %d at most in one of them", count, window, seen, most)
+	t.Errorf("context switches of supervisor and keeper with %s, in windows of %v: %v, want %d at most in one of them", has, window, seen, most)
 }

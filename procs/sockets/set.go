@@ -53,13 +53,16 @@ type FDs interface {
 // A Set has the sockets.
 type Set struct {
 	Options
-	all         []*socket                  // in the order in which they were first wanted
+	all         []*socket // in the order in which they were first wanted
+	byAddress   map[listen.Address]*socket
 	connections map[string]host.Connection // accepted, and not passed on yet, by instance
 }
 
 // NewSet returns a set without sockets.
 func NewSet(o Options) *Set {
-	return &Set{Options: o, connections: map[string]host.Connection{}}
+	return &Set{
+		Options: o, byAddress: map[listen.Address]*socket{}, connections: map[string]host.Connection{},
+	}
 }
 
 // A socket is one address.
@@ -95,11 +98,12 @@ func where(a listen.Address) string {
 }
 
 // find returns the socket with an address; nil without one.
-func (s *Set) find(a listen.Address) *socket {
-	if i := slices.IndexFunc(s.all, func(one *socket) bool { return one.address == a }); i >= 0 {
-		return s.all[i]
-	}
-	return nil
+func (s *Set) find(a listen.Address) *socket { return s.byAddress[a] }
+
+// add adds a socket to the set.
+func (s *Set) add(one *socket) {
+	s.all = append(s.all, one)
+	s.byAddress[one.address] = one
 }
 
 // Configure opens, changes and closes sockets until they are those of the configuration. Those with
@@ -130,7 +134,7 @@ func (s *Set) want(a listen.Address, c *config.Socket) {
 	one := s.find(a)
 	if one == nil {
 		one = &socket{address: a}
-		s.all = append(s.all, one)
+		s.add(one)
 	}
 	before := one.settings
 	one.settings, one.name = c, c.Name
@@ -305,6 +309,7 @@ func (s *Set) drop(one *socket) {
 // remove removes a socket from the set.
 func (s *Set) remove(one *socket) {
 	s.all = slices.DeleteFunc(s.all, func(other *socket) bool { return other == one })
+	delete(s.byAddress, one.address)
 }
 
 // forget removes the record of a descriptor, and then the descriptor from the store.
@@ -349,7 +354,7 @@ func (s *Set) Adopt(saved map[string]snapshot.Socket) {
 			s.forget(name)
 			continue
 		}
-		s.all = append(s.all, one)
+		s.add(one)
 	}
 }
 
@@ -388,7 +393,7 @@ func (s *Set) takeGiven(name string, a listen.Address, c *config.Socket) {
 		s.Records.Queue(snapshot.SocketKey(one.stored), record)
 		s.FDs.Release(name)
 	}
-	s.all = append(s.all, one)
+	s.add(one)
 	s.Log.Info("socket taken from systemd", "socket", c.Name, "address", where(a))
 }
 

@@ -52,7 +52,8 @@ var modes = map[string]mode{
 	"close-output": {0, closeOutput}, // close stdin, stdout and stderr, and stay alive
 	// GATE: print the name of each signal that comes, end when the gate opens
 	"signals": {1, signals},
-	"serve":   {1, serve}, // FD: answer connections to this descriptor; 0: as LISTEN_FDS says
+	"answer":  {0, answerInput}, // to the connection that is its standard input and output
+	"serve":   {1, serve},       // FD: answer connections to this descriptor; 0: as LISTEN_FDS says
 	// likewise, to standard input
 	"serve-input": {0, func([]string) error { return serveAt(0) }},
 	"deaf":        {0, deaf},   // ignore SIGTERM
