@@ -62,7 +62,7 @@ func lookUpPaths(a *attempt, plan *sandbox.Plan) {
 	}
 	for _, p := range plan.Paths {
 		lookUp(p.Key, p.Path)
-		if p.Source != "" {
+		if p.Source != "" && (p.Source != p.Path || root != host) {
 			a.enter("apply sandbox."+p.Key, p.Source)
 			lookUpIn(host, p.Source)
 		}

@@ -41,7 +41,7 @@ func TestSourceByLink(t *testing.T) {
 	m := &mounter{Sandbox: &Sandbox{plan: &sandbox.Plan{User: &daemon}}, host: root, root: root}
 	for name, want := range map[string]error{"real": nil, "of-root": nil, "of-program": unix.ELOOP} {
 		v := &view{Path: sandbox.Path{Path: dir, Source: filepath.Join(dir, "state", name), View: sandbox.ViewReadWrite}, tree: -1}
-		if err := m.resolve(v); err != want {
+		if err := m.resolve(v); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", name, err, want)
 		}
 		if v.tree >= 0 {
