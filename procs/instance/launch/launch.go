@@ -31,6 +31,8 @@ type Options struct {
 	Host  host.Host
 	Tree  host.Tree
 	Scope *loop.Scope // ends the search
+	// Called when there is another reason than before why no main process is found
+	OnWait func(why string)
 }
 
 // A Run is what a search needs of its run.
@@ -42,8 +44,6 @@ type Run interface {
 	Began() uint64
 	// Launched makes a process of the tree the main process, unless it has just ended.
 	Launched(pid int) bool
-	// LaunchWaits is called when there is another reason than before why no main process is found.
-	LaunchWaits(why string)
 	// LaunchFailed is called when none can be found.
 	LaunchFailed(why string)
 }
@@ -150,7 +150,7 @@ func contains(members []host.Member, pid int) bool {
 
 // again looks again after a pause.
 func (s *Search) again(why string) {
-	s.Run.LaunchWaits(why)
+	s.OnWait(why)
 	s.Scope.After(s.pause, s.look)
 	s.pause = min(2*s.pause, Pause)
 }
