@@ -29,7 +29,7 @@ func TestStatusShowsReasons(t *testing.T) {
 
 	s.Configure(simple + `
 		[program.starting]
-		command = ["sh", "-c", "trap '' TERM; exec sleep infinity"]
+		command = ["sh", "-c", "trap '' TERM; echo deaf; exec sleep infinity"]
 		ready = { notify = true }
 		stop_timeout = "1h"
 		[program.down]
@@ -55,6 +55,7 @@ func TestStatusShowsReasons(t *testing.T) {
 			t.Errorf("the table shows %q, which is of an older run:\n%s", old, table)
 		}
 	}
+	s.WaitLog("starting", "deaf")
 	s.MustCtl("stop", "--no-wait", "starting")
 	s.WaitState("starting", "stopping")
 	stopping := s.Status("starting")

@@ -16,8 +16,8 @@
 // Its scope owns their timers, watches and processes, so the end of a run ends them all.
 //
 // Parts that need little of the others are packages: [output.Output], [beside.Commands],
-// [health.Monitor], [launch.Search], [teardown.Teardown]. They see their run as an interface, which
-// port implements.
+// [readiness.Wait], [health.Monitor], [launch.Search], [teardown.Teardown]. They see their run as
+// an interface, which port implements.
 //
 // # From an event to its effects
 //

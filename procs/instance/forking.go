@@ -62,8 +62,8 @@ func (m *mainProcess) searchesMain(exit pidfd.Exit) bool {
 	if m.watch != nil {
 		m.watch.Stop() // the pidfd stays readable
 	}
-	r.readiness.extend(r.in.Env.Loop.Now() + launch.Pause) // the end may be known late
-	r.readiness.awaitMain()
+	r.readiness.Extend(r.in.Env.Loop.Now() + launch.Pause) // the end may be known late
+	r.readiness.SearchMain()
 	r.in.Save()
 	r.in.Env.Owner.Changed()
 	return true
@@ -89,21 +89,6 @@ func (m *mainProcess) endSearch(note fsm.Reason) {
 	})
 }
 
-// awaitMain waits for the main process of a forking program, whose command has ended.
-func (w *readiness) awaitMain() {
-	in := w.in
-	w.condition = "waits for its main process"
-	if p := w.run.program; p.PIDFile != "" {
-		w.condition = "waits for " + p.PIDFile
-		if path, err := p.PIDFilePath(runVariables(w.run)); err == nil {
-			w.condition = "waits for " + path
-		}
-	}
-	launch.Start(launch.Options{
-		Run: (*port)(w.run), Host: in.Env.Host, Tree: in.Tree, Scope: w.scope,
-	})
-}
-
 func (p *port) PIDFile() (path, user string, err error) {
 	path, err = p.program.PIDFilePath(runVariables((*run)(p)))
 	return path, p.program.User, err
@@ -122,8 +107,6 @@ func (p *port) Launched(pid, group int) error {
 	p.in.Save()
 	return nil
 }
-
-func (p *port) LaunchWaits(why string) { p.readiness.setLastResult(why) }
 
 func (p *port) LaunchFailed(why string) {
 	p.main.endSearch(fsm.ReasonExitedBeforeReady.With(why))

@@ -77,7 +77,7 @@ func (v RunView) Program() *config.Program     { return v.r.program }
 func (v RunView) Closed() bool                 { return v.r.scope.Closed() }
 func (v RunView) StartedAt() time.Duration     { return v.r.main.startedAt }
 func (v RunView) ReadyAt() time.Duration       { return v.r.readyAt }
-func (v RunView) StartDeadline() time.Duration { return v.r.readiness.until() }
+func (v RunView) StartDeadline() time.Duration { return v.r.readiness.Deadline() }
 func (v RunView) StopDeadline() time.Duration  { return v.r.stop.deadline }
 func (v RunView) MainEnded() bool              { return v.r.main.ended() }
 func (v RunView) Reloads() bool                { return v.r.reloadTimer != nil }
@@ -188,7 +188,7 @@ func (v View) SpareHook() {
 // IgnoreReadiness closes what would notice readiness.
 func (v View) IgnoreReadiness() {
 	if r := v.In.run; r != nil && r.readiness != nil {
-		r.readiness.scope.Close()
+		r.readiness.End()
 	}
 }
 
@@ -197,7 +197,7 @@ func (v View) TakeCommandForMain() {
 	r := v.In.run
 	if r != nil && r.readiness != nil && launching(r) && r.main.launch == commandRuns {
 		r.main.launch = launched
-		r.awaitReady(r.readiness.deadline)
+		r.awaitReady(r.readiness.Deadline())
 	}
 }
 

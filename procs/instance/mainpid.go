@@ -55,7 +55,7 @@ func (m *mainProcess) replace(process host.Process, id pidfd.Identity) {
 	if launching(m.run) {
 		m.launch, m.group = launched, 0 // what was the command's is not that of the program
 		if w := m.run.readiness; w != nil {
-			m.run.awaitReady(w.deadline)
+			m.run.awaitReady(w.Deadline())
 		}
 	}
 	in.Env.Owner.Changed()

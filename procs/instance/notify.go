@@ -118,7 +118,7 @@ func (r *run) onNotify(m notify.Message) (mustSave bool) {
 	}
 	switch state := in.Machine.State(); {
 	case m.Ready && state == fsm.Starting && r.readiness != nil && r.program.Ready != nil && r.program.Ready.Notify:
-		r.readiness.becameReady()
+		(*port)(r).ConditionMet()
 		return true
 	case m.Ready && r.reloadTimer != nil:
 		r.reloadTimer.Stop()
@@ -213,7 +213,7 @@ func (r *run) extend(until time.Duration) {
 	switch in.Machine.State() {
 	case fsm.Starting:
 		if r.readiness != nil {
-			r.readiness.extend(until)
+			r.readiness.Extend(until)
 		}
 	case fsm.Running, fsm.StopPending:
 		extendTimer(r.beside.Confirmation())

@@ -15,8 +15,8 @@ import (
 	"superd/procs/snapshot"
 )
 
-// A port is a run as its parts that are packages see it: a [beside.Run], a [health.Run] and a
-// [teardown.Run].
+// A port is a run as its parts that are packages see it: a [beside.Run], a [readiness.Run], a
+// [health.Run] and a [teardown.Run].
 type port run
 
 func (p *port) Program() *config.Program  { return p.program }
@@ -42,8 +42,6 @@ func (p *port) ResumeReloading() {
 		(*run)(p).beginProgramReload(p.in.Env.Loop.Now())
 	}
 }
-
-func (p *port) PostStarted() { (*run)(p).becameReady() }
 
 func (p *port) Reload(done ...func(beside.Outcome)) { p.in.Reload(done...) }
 

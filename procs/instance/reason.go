@@ -54,7 +54,7 @@ func (r *run) stage() string {
 	case r.beside.Stage() != "":
 		return r.beside.Stage()
 	case r.readiness != nil:
-		return "not ready yet: " + r.readiness.stage()
+		return "not ready yet: " + r.readiness.Stage()
 	case r.ownStopTimer != nil && in.Machine.State() == fsm.Running:
 		return "it is about to exit (STOPPING=1)"
 	case r.reloadTimer != nil && in.Machine.State() == fsm.Running:

@@ -238,7 +238,7 @@ func (a *Recovered) resumeReadiness(r *run) {
 			return
 		}
 		r.awaitReady(a.Saved.Run.StartDeadline)
-		r.readiness.allowOneCheck()
+		r.readiness.AllowOneCheck()
 	case fsm.Running:
 		r.startMonitoring()
 	}
@@ -299,7 +299,7 @@ func (a *Recovered) spawned(r *run, saved *snapshot.Process) {
 	}
 	r.spawnedMain()
 	if r.readiness != nil {
-		r.readiness.allowOneCheck()
+		r.readiness.AllowOneCheck()
 		in.Save()
 	}
 }

@@ -72,15 +72,14 @@ func (r *run) change(program *config.Program) {
 		shift(r.spawn.timer, start, now)
 	}
 	if w := r.readiness; w != nil {
-		w.deadline += start
-		shift(w.due, start, now)
+		w.Shift(start)
 	}
 	r.beside.Shift(start, stop)
 	shift(r.reloadTimer, start, now)
 	shift(r.ownStopTimer, stop, now)
 	switch {
 	case ready && r.readiness != nil:
-		r.awaitReady(r.readiness.deadline)
+		r.awaitReady(r.readiness.Deadline())
 	case health && in.Machine.State() == fsm.Running:
 		r.startMonitoring()
 	}

@@ -9,6 +9,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/instance/beside"
 	"superd/procs/instance/health"
+	"superd/procs/instance/readiness"
 	"superd/procs/instance/teardown"
 	"superd/procs/snapshot"
 )
@@ -34,7 +35,7 @@ type run struct {
 	stop  stopping // of the main process
 
 	readyAt      time.Duration    // 0 before it is ready
-	readiness    *readiness       // nil unless readiness is awaited
+	readiness    *readiness.Wait  // nil unless readiness is awaited
 	monitor      *health.Monitor  // nil unless the run is ready and monitored
 	savedHealth  *snapshot.Health // health that the predecessor saved; else nil
 	*notifyState                  // never nil
@@ -69,7 +70,7 @@ func (r *run) hasLeftovers() bool {
 func (r *run) snapshot() *snapshot.Run {
 	v := &snapshot.Run{
 		ID: r.invocationID, HadProcess: r.hadProcess, StartedAt: r.main.startedAt, ReadyAt: r.readyAt,
-		StartDeadline: r.readiness.until(), StopLimit: r.stop.limit, Health: r.savedHealth,
+		StartDeadline: r.readiness.Deadline(), StopLimit: r.stop.limit, Health: r.savedHealth,
 		Group: int(r.main.group), OOMKills: int(r.main.oomKills), EnvSum: r.spawn.envSum,
 		StopDeadline: r.stop.deadline, TeardownDeadline: r.stop.teardownDeadline,
 		KillSignal:      int(r.main.killing),

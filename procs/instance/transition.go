@@ -97,7 +97,7 @@ func disarmRestart(in *Instance) {
 func (in *Instance) CompleteTransition(from, to fsm.State) {
 	if r := in.run; r != nil {
 		if r.readiness != nil && to != fsm.Starting {
-			r.readiness.end()
+			r.endReadiness()
 		}
 		if to != fsm.Starting {
 			r.main.endSearch(fsm.Reason{})

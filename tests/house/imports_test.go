@@ -40,11 +40,11 @@ var allowed = map[string]string{
 		procs/fsm procs/handover procs/host procs/instance procs/instance/beside
 		procs/instance/paths procs/onconnect procs/outputevents procs/probe procs/reaper procs/rolling
 		procs/schedule procs/selection procs/snapshot procs/sockets`,
-	"procs/instance": `config config/environ internal/signame internal/words logs logs/segment loop
+	"procs/instance": `config config/environ internal/signame internal/words logs loop
 		pidfd procs/deps procs/eventlog
 		procs/execprobe procs/fsm procs/host procs/instance/beside procs/instance/directories procs/instance/health
-		procs/instance/launch procs/instance/output procs/instance/paths procs/instance/teardown
-		procs/notify procs/probe procs/schedule procs/snapshot procs/sockets`,
+		procs/instance/launch procs/instance/output procs/instance/paths procs/instance/readiness
+		procs/instance/teardown procs/notify procs/probe procs/schedule procs/snapshot procs/sockets`,
 	"procs/instance/beside": `config internal/signame internal/words loop procs/eventlog procs/execprobe procs/fsm
 		procs/host procs/notify procs/snapshot`,
 	"procs/instance/directories": "loop procs/host",
@@ -53,6 +53,8 @@ var allowed = map[string]string{
 	"procs/instance/launch": "loop pidfd procs/host",
 	"procs/instance/output": `config logs logs/sink loop procs/host procs/instance/paths
 		procs/snapshot`,
+	"procs/instance/readiness": `config internal/words logs logs/segment loop procs/fsm procs/host
+		procs/instance/launch procs/probe`,
 	"procs/instance/teardown": "config internal/signame loop pidfd procs/host",
 	"procs/instance/paths":    "config logs logs/frame logs/segment logs/sink",
 	"procs/execprobe":         "loop pidfd procs/host procs/probe",

@@ -43,6 +43,8 @@ type Options struct {
 	Host  host.Host
 	Tree  host.Tree
 	Scope *loop.Scope // ends the search
+	// Called when there is another reason than before why no main process is found
+	OnWait func(why string)
 }
 
 // A Run is what a search needs of its run.
@@ -55,8 +57,6 @@ type Run interface {
 	// Launched makes a process of the tree the main process. group is its process group. The error
 	// is [pidfd.ErrGone] if the process has just ended.
 	Launched(pid, group int) error
-	// LaunchWaits is called when there is another reason than before why no main process is found.
-	LaunchWaits(why string)
 	// LaunchFailed is called when none can be found.
 	LaunchFailed(why string)
 }
@@ -197,7 +197,7 @@ func find(members []host.Member, pid int) (m host.Member, ok bool) {
 
 // again looks again after a pause.
 func (s *Search) again(why string) {
-	s.Run.LaunchWaits(why)
+	s.OnWait(why)
 	s.Scope.After(s.pause, s.look)
 	s.pause = min(2*s.pause, Pause)
 }
