@@ -108,6 +108,28 @@ func TestRollingRestartOfStopped(t *testing.T) {
 	}
 }
 
+// TestReloadOfBrokenProgram: a reload gives a program without readiness a command that fails
+// soon. The old run goes on.
+func TestReloadOfBrokenProgram(t *testing.T) {
+	t.Parallel()
+	const good = `
+		[program.web]
+		command = "sleep infinity"
+		rolling = {}
+		`
+	s := harness.NewSite(t, good)
+	s.Start()
+	before := waitNames(t, s, "web")
+	s.Configure(strings.Replace(good, `"sleep infinity"`, `["sh", "-c", "sleep 0.2; exit 1"]`, 1))
+	s.MustCtl("reload")
+	harness.Until(t, "the rolling restart has failed", func() bool {
+		return strings.Contains(s.MustCtl("events", "web").Out, "web: rolling restart ended: the extra replica web@2 failed: ")
+	})
+	if same := unchanged(before, waitNames(t, s, "web")); len(same) != 1 {
+		t.Errorf("web no longer runs as before")
+	}
+}
+
 // TestCanaryDecisions: extra replicas run until the operator decides, also under other superds.
 func TestCanaryDecisions(t *testing.T) {
 	t.Parallel()

@@ -28,11 +28,19 @@ type Limits struct {
 	Abort          bool          // a failure ends the roll
 }
 
+// leastPause is how long a replica of a program that reports no readiness must be up before it
+// counts: most programs that can't run end sooner.
+const leastPause = time.Second
+
 // Limits returns the limits of the roll, by the definition of its program. Without extra replicas,
 // one replica at a time may be down.
-func (r *Roll) Limits(k config.Rolling) Limits {
+func (r *Roll) Limits(p *config.Program) Limits {
+	k := p.RollingOrDefault()
 	if r.Extra == 0 {
 		k.MaxUnavailable = max(k.MaxUnavailable, 1)
+	}
+	if p.Type == config.TypeService && p.Ready == nil && len(p.PostStart) == 0 {
+		k.Pause = max(k.Pause, leastPause)
 	}
 	return Limits{MaxUnavailable: k.MaxUnavailable, Pause: k.Pause, Abort: k.AbortOnFailure}
 }
