@@ -42,7 +42,7 @@ func rollingKeys() []key {
 			"How many of `replicas` may be missing or not ready at a time."),
 		bind("program", "rolling.pause", codec.Duration(true),
 			func(d *builder) *time.Duration { return &d.rolling.Pause },
-			"Time between an instance that is ready and the stop of the next one."),
+			"Time between an instance that is ready and the stop of the next one; at least `\"1s\"` for a program without `ready` and `post_start`."),
 		bind("program", "rolling.abort_on_failure", codec.Boolean,
 			func(d *builder) *bool { return &d.rolling.AbortOnFailure },
 			"Whether a new run that fails ends the rolling restart, so that the other instances "+

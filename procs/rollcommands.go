@@ -168,21 +168,22 @@ func (r *rolls) check(instances []string, done func(failed []CommandResult)) {
 }
 
 // restart begins the roll of a program that the operator has requested. Replicas that are stopped
-// are started at once.
+// are started at once: the roll waits for them, too.
 func (r *rolls) restart(program *config.Program, instances []string, canary int, done func([]CommandResult)) {
 	by := fsm.By(fsm.ActorOperator)
 	r.recorder.Record(eventlog.WithReason(byOperator(eventlog.Event{Kind: eventlog.Command, Program: program.Name}),
 		fsm.Reason{Kind: fsm.ReasonRequestedRoll}))
 	runs := map[string]string{}
 	for _, name := range instances {
-		in := r.registry.named(name)
-		runs[name] = instance.RunID(in)
-		if !in.Machine.Desired().Up {
-			r.reconciler.perform(in, OpRestart)
-		}
+		runs[name] = instance.RunID(r.registry.named(name))
 	}
 	o := r.begin(program, by, runs, extrasOf(program, canary), canary > 0)
 	o.waiting = append(o.waiting, rollWaiter{done: done})
+	for _, name := range instances {
+		if in := r.registry.named(name); !in.Machine.Desired().Up {
+			r.reconciler.perform(in, OpRestart)
+		}
+	}
 }
 
 // A RollDecision is what an operator decides about a roll.

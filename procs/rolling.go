@@ -253,7 +253,7 @@ func (r *rolls) advanced(program *config.Program, o *roll, before snapshot.RollS
 
 // limits returns the limits of a roll.
 func (r *rolls) limits(program *config.Program, o *roll) rolling.Limits {
-	l := o.Limits(program.RollingOrDefault())
+	l := o.Limits(program)
 	if plant := r.options.tests.rollLimits; plant != nil {
 		plant(&l)
 	}

@@ -59,6 +59,26 @@ func TestRestartRolling(t *testing.T) {
 	}
 }
 
+// TestRollStartsStopped: a rolling restart of a stopped program starts it, and is over when that is
+// up.
+func TestRollStartsStopped(t *testing.T) {
+	for _, k := range []config.Rolling{{Surge: 1, AbortOnFailure: true}, {MaxUnavailable: 1, AbortOnFailure: true}} {
+		h := rolled(1, k)
+		h.mustCommand(t, OpStop, "web")
+		h.v.RunFor(time.Minute)
+		all, _, _ := h.roll(t, h.restartRolling(0))
+		if len(all) != 1 || !all[0].OK || all[0].State != fsm.Running {
+			t.Errorf("%+v: %+v", k, all)
+		}
+		h.mustCommand(t, OpStop, "web")
+		h.v.RunFor(time.Minute)
+		h.kernel.Mix.SpawnFails = 1
+		if all, _, _ = h.roll(t, h.restartRolling(0)); len(all) != 1 || all[0].OK {
+			t.Errorf("%+v: it can't start: %+v", k, all)
+		}
+	}
+}
+
 // rolled returns a history with a program of so many replicas, which is rolled as given.
 func rolled(replicas int, k config.Rolling) *history {
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {

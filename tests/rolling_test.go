@@ -79,8 +79,54 @@ func TestRollingRestartWithSurge(t *testing.T) {
 	if same := unchanged(after, waitNames(t, s, "web@1", "web@2")); len(same) != 2 {
 		t.Errorf("only %v still run after a failure", same)
 	}
-	if text := s.MustCtl("events").Out; !strings.Contains(text, "web: rolling restart ended: "+failed) {
-		t.Errorf("the events don't say why it ended:\n%s", text)
+	for _, name := range []string{"web", "web@1", "w*"} {
+		if text := s.MustCtl("events", name).Out; !strings.Contains(text, "web: rolling restart ended: "+failed) {
+			t.Errorf("the events of %s don't say why it ended:\n%s", name, text)
+		}
+	}
+}
+
+// TestRollingRestartOfStopped: it starts a program that is stopped, and ends when that is up.
+func TestRollingRestartOfStopped(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, strings.Replace(rolling, "rolling = {}", "", 1))
+	s.Start()
+	waitNames(t, s, "web@1", "web@2")
+	s.MustCtl("stop", "web")
+	since := newestEvent(s)
+	if r := s.MustCtl("restart", "--rolling", "web"); !strings.Contains(r.Out, "web@2: running") {
+		t.Errorf("ctl restart --rolling says %q", r.Out)
+	}
+	up := 0
+	for _, e := range events(s, since) {
+		switch {
+		case e.Kind == "state" && e.State == "running":
+			up++
+		case e.Kind == "roll" && e.State == "over" && up < 2:
+			t.Errorf("it is over when %d of 2 are up", up)
+		}
+	}
+}
+
+// TestReloadOfBrokenProgram: a reload gives a program without readiness a command that fails
+// soon. The old run goes on.
+func TestReloadOfBrokenProgram(t *testing.T) {
+	t.Parallel()
+	const good = `
+		[program.web]
+		command = "sleep infinity"
+		rolling = {}
+		`
+	s := harness.NewSite(t, good)
+	s.Start()
+	before := waitNames(t, s, "web")
+	s.Configure(strings.Replace(good, `"sleep infinity"`, `["sh", "-c", "sleep 0.2; exit 1"]`, 1))
+	s.MustCtl("reload")
+	harness.Until(t, "the rolling restart has failed", func() bool {
+		return strings.Contains(s.MustCtl("events", "web").Out, "web: rolling restart ended: the extra replica web@2 failed: ")
+	})
+	if same := unchanged(before, waitNames(t, s, "web")); len(same) != 1 {
+		t.Errorf("web no longer runs as before")
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"superd/config"
 	"superd/control"
 	"superd/procs/diagnosis"
 	"superd/procs/eventlog"
@@ -138,7 +139,7 @@ func (s *Server) eventRequest(r *http.Request) (*eventRequest, error) {
 // selects reports whether q selects an event. A gap is always selected, since its contents are
 // unknown.
 func (q *eventRequest) selects(e *eventlog.Event) bool {
-	return !e.At.Before(q.since) && (e.Kind == eventlog.Gap || q.about.all || e.Instance != "" && q.about.has(e))
+	return !e.At.Before(q.since) && (e.Kind == eventlog.Gap || q.about.all || q.about.has(e))
 }
 
 // checkNames returns an error if a name matches neither an existing instance nor any event.
@@ -150,9 +151,7 @@ func (s *Server) checkNames(sel *eventSelection) error {
 		if err != nil {
 			return err
 		}
-		if e.Instance != "" {
-			sel.has(&e)
-		}
+		sel.has(&e)
 	}
 	return sel.unmatched()
 }
@@ -171,7 +170,7 @@ func (s *Server) include(ctx context.Context, sel *eventSelection, e *eventlog.E
 	sel.checked[e.Instance] = true
 	now, err := s.selection(ctx, sel.names)
 	if err == nil && now.instances[e.Instance] {
-		sel.instances[e.Instance] = true
+		sel.add(e.Instance)
 	}
 	return err
 }
@@ -270,6 +269,7 @@ type eventSelection struct {
 	names     []string
 	checked   map[string]bool               // instances already looked up
 	instances map[string]bool               // existing instances that match
+	programs  map[string]bool               // their programs
 	unknown   []*selection.UnknownNameError // names that match no instance, though events may
 	matched   map[string]bool               // those names; true if an event matched
 	globs     []string                      // the globs among names
@@ -281,10 +281,10 @@ func (s *Server) selection(ctx context.Context, names []string) (*eventSelection
 		return &eventSelection{all: true}, nil
 	}
 	return onLoop(ctx, s, func() *eventSelection {
-		sel := &eventSelection{names: names, checked: map[string]bool{}, instances: map[string]bool{}, matched: map[string]bool{}}
+		sel := &eventSelection{names: names, checked: map[string]bool{}, instances: map[string]bool{}, programs: map[string]bool{}, matched: map[string]bool{}}
 		instances, unknown := s.options.Supervisor.Resolve(names)
 		for _, name := range instances {
-			sel.instances[name] = true
+			sel.add(name)
 		}
 		for _, u := range unknown {
 			sel.matched[u.Name] = false
@@ -297,13 +297,22 @@ func (s *Server) selection(ctx context.Context, names []string) (*eventSelection
 	})
 }
 
+// add adds an instance. What is about its whole program, as a rolling restart, is selected, too.
+func (sel *eventSelection) add(instance string) {
+	sel.instances[instance], sel.programs[config.ProgramOf(instance)] = true, true
+}
+
 // has reports whether e is about a selected instance or program.
 func (sel *eventSelection) has(e *eventlog.Event) bool {
-	if sel.all || sel.instances[e.Instance] {
+	if sel.all || sel.instances[e.Instance] || e.Instance == "" && sel.programs[e.Program] {
 		return true
 	}
-	matches := slices.Contains(sel.names, e.Instance) || slices.Contains(sel.names, e.Program)
+	matches := false
 	for _, own := range []string{e.Instance, e.Program} {
+		if own == "" {
+			continue // an event of a whole program, or of none
+		}
+		matches = matches || slices.Contains(sel.names, own)
 		if _, isUnknown := sel.matched[own]; isUnknown {
 			matches, sel.matched[own] = true, true
 		}

@@ -197,6 +197,22 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// TestEventsOfPrograms: an event of a whole program belongs to its instances, under all names.
+func TestEventsOfPrograms(t *testing.T) {
+	h := newHarness(t)
+	h.web()
+	h.events.Append(eventlog.Event{At: startOfTest, Kind: eventlog.Roll, Program: "web", State: eventlog.Over})
+	h.events.Append(eventlog.Event{At: startOfTest, Kind: eventlog.Roll, Program: "gone", State: eventlog.Over})
+	for query, want := range map[string]int{
+		"?name=web": 6, "?name=w*": 6, "?name=gone": 1, "?name=db": 1, "": 11,
+	} {
+		_, answer := h.request("GET", "/v1/events"+query, "")
+		if got := strings.Count(answer, "\n"); got != want {
+			t.Errorf("events%s: %d, want %d:\n%s", query, got, want, answer)
+		}
+	}
+}
+
 func zero(v *int) int {
 	if v == nil {
 		return 0

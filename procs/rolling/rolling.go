@@ -28,11 +28,19 @@ type Limits struct {
 	Abort          bool          // a failure ends the roll
 }
 
+// leastPause is how long a replica of a program that reports no readiness must be up before it
+// counts: most programs that can't run end sooner.
+const leastPause = time.Second
+
 // Limits returns the limits of the roll, by the definition of its program. Without extra replicas,
 // one replica at a time may be down.
-func (r *Roll) Limits(k config.Rolling) Limits {
+func (r *Roll) Limits(p *config.Program) Limits {
+	k := p.RollingOrDefault()
 	if r.Extra == 0 {
 		k.MaxUnavailable = max(k.MaxUnavailable, 1)
+	}
+	if p.Type == config.TypeService && p.Ready == nil && len(p.PostStart) == 0 {
+		k.Pause = max(k.Pause, leastPause)
 	}
 	return Limits{MaxUnavailable: k.MaxUnavailable, Pause: k.Pause, Abort: k.AbortOnFailure}
 }
@@ -168,6 +176,7 @@ func (r *Roll) Done(all []Replica) bool {
 // is the time after which to look again, 0: only after a change.
 func (r *Roll) Next(all []Replica, l Limits) (restart []string, wait time.Duration) {
 	defer r.count()
+	r.takeRenewed(all)
 	s := r.survey(all, l)
 	spare := s.ready - (s.wanted - l.MaxUnavailable)
 	switch {
@@ -193,6 +202,7 @@ func (r *Roll) Next(all []Replica, l Limits) (restart []string, wait time.Durati
 			r.Stage = snapshot.RollAwaits
 			return nil, 0
 		}
+		return r.Next(all, l)
 	case r.Stage == snapshot.RollAwaits:
 		return nil, 0
 	}
@@ -209,13 +219,11 @@ func (r *Roll) restarts(all []Replica, extra bool, spare int) (restart []string,
 	present := map[string]bool{}
 	for _, p := range all {
 		present[p.Name] = true
-		due, renewed := r.due(&p)
+		due, _ := r.due(&p)
 		switch {
 		case !due || p.Extra != extra:
 		case p.Is == Stopped: // an operator has stopped it: it is not restarted
 			delete(r.Turns, p.Name)
-		case renewed:
-			r.take(&p)
 		case p.Is == Up && spare <= 0:
 			waiting = true
 		default:
@@ -232,9 +240,23 @@ func (r *Roll) restarts(all []Replica, extra bool, spare int) (restart []string,
 	return restart, waiting
 }
 
-// due reports whether it is still to be the turn of a replica. It has no need of it if it is
-// renewed: it has another run since, or its run is about to end. The turn of a replica whose
-// restart was lost, as by a crash of superd or by the operator's start, comes again.
+// takeRenewed takes the turns of replicas that are renewed: the roll does not restart them, but
+// waits until they are up, and their failures count.
+func (r *Roll) takeRenewed(all []Replica) {
+	if r.Stage != snapshot.RollStarts && r.Stage != snapshot.RollRestarts {
+		return
+	}
+	for _, p := range all {
+		_, renewed := r.due(&p)
+		if renewed && p.Is != Stopped && p.Extra == (r.Stage == snapshot.RollStarts) {
+			r.take(&p)
+		}
+	}
+}
+
+// due reports whether it is still to be the turn of a replica. It needs none if it is renewed: it
+// has another run since, or its run is about to end. The turn of a replica whose restart was lost,
+// as by a crash of superd or by the operator's start, comes again.
 func (r *Roll) due(p *Replica) (due, renewed bool) {
 	turn, has := r.Turns[p.Name]
 	old := turn.Run == p.Run && !p.Ends

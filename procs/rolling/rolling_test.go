@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"superd/config"
 	"superd/procs/snapshot"
 )
 
@@ -62,6 +63,9 @@ func TestNext(t *testing.T) {
 		{"one that has another run is not", roll(snapshot.RollRestarts, 0, due), with(up(2, 0), 0, renewed), Limits{MaxUnavailable: 1}, snapshot.RollRestarts, "web@2", ""},
 		{"nor one that is about to", roll(snapshot.RollRestarts, 0, due), with(up(2, 0), 0, func(p *Replica) { p.Is, p.Ends = Coming, true }), Limits{MaxUnavailable: 1}, snapshot.RollRestarts, "", ""},
 		{"nor one that is stopped", roll(snapshot.RollRestarts, 0, due), with(up(2, 0), 0, is(Stopped)), Limits{MaxUnavailable: 1}, snapshot.RollRestarts, "web@2", ""},
+		{"one that a restart has started is awaited", roll(snapshot.RollStarts, 0, map[string]snapshot.Turn{"web@1": {}}), with(up(1, 0), 0, func(p *Replica) { p.Is, p.Run = Coming, "new" }), Limits{Abort: true, MaxUnavailable: 1}, snapshot.RollRestarts, "", ""},
+		{"and may fail the roll", roll(snapshot.RollRestarts, 0, map[string]snapshot.Turn{"web@1": {}}), with(up(1, 0), 0, func(p *Replica) { p.Is, p.Run = Failed, "new" }), Limits{Abort: true, MaxUnavailable: 1}, snapshot.RollEnds, "", "the restart of web@1 failed: "},
+		{"all were renewed and must be up for long", roll(snapshot.RollRestarts, 1, due), with(with(up(2, 1), 0, renewed), 1, renewed), Limits{Pause: time.Minute}, snapshot.RollRestarts, "", ""},
 		{"the first one is down", roll(snapshot.RollRestarts, 1, taken), with(up(2, 1), 0, is(Coming)), abort, snapshot.RollRestarts, "web@1", ""},
 		{"the first one is restarting", roll(snapshot.RollRestarts, 1, taken), with(up(2, 1), 0, func(p *Replica) { p.Is, p.Run = Coming, "new" }), abort, snapshot.RollRestarts, "", ""},
 		{"the first one is up again", roll(snapshot.RollRestarts, 1, taken), with(up(2, 1), 0, renewed), abort, snapshot.RollRestarts, "web@2", ""},
@@ -97,6 +101,32 @@ func TestWait(t *testing.T) {
 	all[1].UpFor, all[2].UpFor = 2*time.Second, 5*time.Second
 	if _, wait := r.Next(all, Limits{Pause: time.Minute}); wait != 55*time.Second || r.Stage != snapshot.RollStarts {
 		t.Errorf("it waits %v in stage %s", wait, r.Stage)
+	}
+}
+
+// TestLimits: a program that reports no readiness must be up for a while.
+func TestLimits(t *testing.T) {
+	extra := func(k config.Rolling) func(*config.Program) { return func(p *config.Program) { p.Rolling = &k } }
+	for _, tt := range []struct {
+		name  string
+		is    func(p *config.Program)
+		extra int
+		want  Limits
+	}{
+		{"without readiness", func(*config.Program) {}, 0, Limits{1, time.Second, true}},
+		{"with an extra one", extra(config.Rolling{}), 1, Limits{0, time.Second, false}},
+		{"with a longer pause", extra(config.Rolling{Pause: time.Minute}), 1, Limits{0, time.Minute, false}},
+		{"with readiness", func(p *config.Program) { p.Ready = &config.Ready{} }, 0, Limits{1, 0, true}},
+		{"with post_start", func(p *config.Program) { p.PostStart = [][]string{{"true"}} }, 0, Limits{1, 0, true}},
+		{"its command reports readiness", func(p *config.Program) { p.Type = config.TypeForking }, 0, Limits{1, 0, true}},
+		{"a one-shot", func(p *config.Program) { p.Type = config.TypeOneshot }, 0, Limits{1, 0, true}},
+	} {
+		p := &config.Program{Settings: &config.Settings{}}
+		p.Type = config.TypeService
+		tt.is(p)
+		if got := New(nil, tt.extra, false).Limits(p); got != tt.want {
+			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
+		}
 	}
 }
 
