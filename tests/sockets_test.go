@@ -384,12 +384,12 @@ func TestStartOnConnect(t *testing.T) {
 		[program.web]
 		command = ["child", "serve", "0"]
 		sockets = ["http"]
-		autostart = "on-connect"
+		start = "on-connect"
 		restart = "on-failure"
 		[program.quits]
 		command = "true"
 		sockets = ["quits"]
-		autostart = "on-connect"
+		start = "on-connect"
 		restart = "on-failure"
 		[socket.quits]
 		listen = "unix:DIR/quits"
@@ -447,7 +447,7 @@ func TestIdleTimeout(t *testing.T) {
 		[program.web]
 		command = ["child", "serve", "0"]
 		sockets = ["http"]
-		autostart = "on-connect"
+		start = "on-connect"
 		idle_timeout = "300ms"
 		`, address))
 	s.Start()
@@ -484,7 +484,7 @@ func TestRollOnConnect(t *testing.T) {
 		[program.web]
 		command = ["child", "serve", "0"]
 		sockets = ["http"]
-		autostart = "on-connect"
+		start = "on-connect"
 		idle_timeout = "300ms"
 		replicas = 2
 		rolling = { surge = 1 }
