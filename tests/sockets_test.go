@@ -317,7 +317,7 @@ func TestSocketPassing(t *testing.T) {
 }
 
 // TestSocketsOfSystemd: superd takes what a socket unit passes by name and address, also several of
-// one name, and gives it to programs. A successor has it, too.
+// one name, and gives it to programs. It leaves the mode as it is. A successor has it, too.
 func TestSocketsOfSystemd(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, "")
@@ -337,18 +337,38 @@ func TestSocketsOfSystemd(t *testing.T) {
 		files = append(files, file)
 		defer file.Close()
 	}
-	s.Configure(fmt.Sprintf(`
+	path := s.Path("given.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	given, err := l.(*net.UnixListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer given.Close()
+	defer l.Close()
+	const config = `
 		[socket.http]
-		listen = [%q, %q]
+		listen = [%q, %q, %q]
 		fdname = "web"
+		mode = %q
 		[program.first]
 		command = ["child", "serve", "3"]
 		sockets = ["http"]
 		[program.second]
 		command = ["child", "serve", "4"]
 		sockets = ["http"]
-		`, addresses[0], addresses[1]))
-	d := s.Start(harness.Under("export LISTEN_PID=$$ LISTEN_FDS=3 LISTEN_FDNAMES=web:web:other; exec \"$@\""), func(cmd *exec.Cmd) {
+		`
+	configure := func(mode string) {
+		s.Configure(fmt.Sprintf(config, addresses[0], addresses[1], "unix:"+path, mode))
+	}
+	configure("0666")
+	files = append(files, given)
+	d := s.Start(harness.Under("export LISTEN_PID=$$ LISTEN_FDS=4 LISTEN_FDNAMES=web:web:other:web; exec \"$@\""), func(cmd *exec.Cmd) {
 		cmd.ExtraFiles = files
 	})
 	s.WaitRunning()
@@ -359,11 +379,21 @@ func TestSocketsOfSystemd(t *testing.T) {
 				t.Error(err)
 			}
 		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mode := info.Mode().Perm(); mode != 0o600 {
+			t.Errorf("the path has mode %o, want that of the socket unit, 600", mode)
+		}
 	}
 	check()
-	if text := d.ErrOut.String(); strings.Count(text, "socket taken from systemd") != 2 {
-		t.Errorf("superd did not take two sockets:\n%s", text)
+	if text := d.ErrOut.String(); strings.Count(text, "socket taken from systemd") != 3 {
+		t.Errorf("superd did not take three sockets:\n%s", text)
 	}
+	configure("0660")
+	s.MustCtl("reload")
+	check()
 	s.Kill(d.Pid, syscall.SIGKILL)
 	d.FindSupervisor()
 	s.MustCtl("restart", "first", "second")
