@@ -141,7 +141,7 @@ var effects = sync.OnceValue(func() map[string]effect {
 
 		"replicas": counted,
 
-		"groups": atOnce, "pid_file": atOnce, "schedule": atOnce, "schedule_jitter": atOnce, "schedule_missed": atOnce, "autostart": atOnce, "essential": atOnce, "requires": atOnce, "after": atOnce,
+		"groups": atOnce, "pid_file": atOnce, "schedule": atOnce, "schedule_jitter": atOnce, "schedule_missed": atOnce, "autostart": atOnce, "start": atOnce, "essential": atOnce, "requires": atOnce, "after": atOnce,
 		"restart": atOnce, "success_exit_codes": atOnce, "no_restart_exit_codes": atOnce,
 		"backoff.initial": atOnce, "backoff.max": atOnce, "backoff.factor": atOnce, "backoff.jitter": atOnce, "backoff.reset_after": atOnce,
 		"start_limit.failures": atOnce, "start_limit.within": atOnce, "start_limit.retry_after": atOnce,

@@ -391,6 +391,12 @@ func (p *Program) Accepts() bool {
 // Triggered reports whether each run needs a trigger: a time of the schedule, or a connection.
 func (p *Program) Triggered() bool { return p.Scheduled() || p.Accepts() }
 
+// RestartsAfterSuccess reports whether another run follows one that ends with success. A program
+// that connections start waits for the next one instead.
+func (p *Program) RestartsAfterSuccess() bool {
+	return p.Restart == RestartAlways && (p.Sockets == nil || !p.Sockets.OnConnect)
+}
+
 func compareNames(a, b *Program) int { return strings.Compare(a.Name, b.Name) }
 
 // Program returns the program with that name, nil if there is none.

@@ -164,6 +164,7 @@ var keys = sync.OnceValue(func() []key {
 			"Whether one run replaces those that were missed while the machine slept or superd "+
 				"did not run, or none."),
 		autostartKey(),
+		startKey(),
 		bind("program", "essential", codec.Boolean, func(d *builder) *bool { return &d.Essential },
 			"superd shuts down when it ends for good, with its exit status."),
 		bind("program", "requires", codec.List("array of strings", programRef),

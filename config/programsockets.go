@@ -121,12 +121,12 @@ func programSocketKeys() []key {
 				"`${SOCKET_FD_NAME}`; or as standard input, which is the default with `accept`."),
 		bind("program", "idle_timeout", codec.Duration(true),
 			func(d *builder) *time.Duration { return &d.sockets.IdleTimeout },
-			"With `autostart = \"on-connect\"`: after how long without a connection it is "+
+			"With `start = \"on-connect\"`: after how long without a connection it is "+
 				"stopped; `\"0s\"`: never."),
 		bind("program", "accept", codec.Boolean,
 			func(d *builder) *bool { return &d.sockets.Accept },
 			"Whether superd accepts connections and starts a process for each, as inetd does, "+
-				"with `autostart = \"on-connect\"`. The process gets the connection instead of the "+
+				"with `start = \"on-connect\"`. The process gets the connection instead of the "+
 				"socket."),
 		bind("program", "max_connections", codec.Integer(1, most),
 			func(d *builder) *int { return &d.sockets.MaxConnections },
@@ -146,28 +146,37 @@ var socketList = func() codec.Codec[[]ProgramSocket] {
 	return codec.List("array of strings", name)
 }()
 
-// onConnect is the value of autostart for a program that connections start.
-const onConnect = "on-connect"
-
-// autostartKey returns the key autostart, which has two fields.
+// autostartKey returns the key autostart. Of a program that connections start, it stays true while
+// the field is false.
 func autostartKey() key {
+	k := bind("program", "autostart", codec.Boolean, func(d *builder) *bool { return &d.Autostart },
+		"Whether it starts with superd.")
+	shown := func(d *builder) bool { return d.Autostart || d.sockets.OnConnect }
+	k.get = func(d *builder) any { return shown(d) }
+	k.shown = func(d *builder) string { return codec.Boolean.Show(shown(d)) }
+	return k
+}
+
+// startOnConnect is the value of start for a program that connections start.
+const startOnConnect = "on-connect"
+
+// startKey returns the key start.
+func startKey() key {
+	choice := codec.Choice("at-once", startOnConnect)
 	show := func(d *builder) string {
 		if d.sockets.OnConnect {
-			return strconv.Quote(onConnect)
+			return strconv.Quote(startOnConnect)
 		}
-		return strconv.FormatBool(d.Autostart)
+		return strconv.Quote("at-once")
 	}
 	return key{
-		table: "program", name: "autostart", codec: `boolean or "on-connect"`,
-		doc: "Whether it starts with superd. `\"on-connect\"`: it starts with the first connection " +
-			"to one of its `sockets`.",
+		table: "program", name: "start", codec: choice.Name,
+		doc: "`\"on-connect\"`: it starts with the first connection to one of its `sockets`, " +
+			"instead of with superd.",
 		set: func(d *builder, v codec.Value) {
-			start, isBool := v.Raw.(bool)
-			if !isBool && v.Raw != onConnect {
-				v.Fail(`must be true, false or "on-connect", got %s`, v.Describe())
-				return
+			if start, ok := choice.Read(v); ok {
+				d.sockets.OnConnect = start == startOnConnect
 			}
-			d.Autostart, d.sockets.OnConnect = start, !isBool
 		},
 		get:   func(d *builder) any { return show(d) },
 		shown: show,
@@ -262,7 +271,7 @@ func (d *builder) checkStarts(starts map[string]*builder) {
 	for i, s := range d.Sockets.List {
 		if first := starts[s.Name]; first != nil {
 			items, _ := d.mistakeAt("sockets").Items()
-			items[i].Fail("connections to %q start %q already (%s): remove it from one of them, or write autostart = true or false there",
+			items[i].Fail("connections to %q start %q already (%s): remove it from one of them, or write start = \"at-once\" there",
 				s.Name, first.Name, first.self.Position())
 			continue
 		}
@@ -294,7 +303,7 @@ func (d *builder) checkSockets() {
 	s := &d.sockets
 	if len(s.List) == 0 {
 		if s.OnConnect {
-			d.mistakeAt("autostart").Fail(`"on-connect" needs sockets that are connected to: write sockets = ["NAME"], too`)
+			d.mistakeAt("start").Fail(`"on-connect" needs sockets that are connected to: write sockets = ["NAME"], too`)
 		}
 		d.refuseSet("has no meaning without sockets: add them, or remove it", "socket_pass", "idle_timeout", "accept", "max_connections")
 		return
@@ -307,20 +316,32 @@ func (d *builder) checkSockets() {
 		d.mistakeAt("ready.fd").Fail("%d is the number of a socket of the program: write %d", d.Ready.FD, last)
 	}
 	d.checkProbes(fds)
-	if s.OnConnect && d.Type == TypeOneshot {
-		d.mistakeAt("autostart", "type").Fail(`"on-connect" is for services: write type = "service", or autostart = false`)
+	if s.OnConnect {
+		d.checkOnConnect()
 	}
 	switch {
 	case s.Accept:
 		d.checkAccept()
 	case !s.OnConnect:
-		d.refuseSet(`has no meaning without autostart = "on-connect": write that, too, or remove it`, "idle_timeout", "max_connections")
+		d.refuseSet(`has no meaning without start = "on-connect": write that, too, or remove it`, "idle_timeout", "max_connections")
 	default:
 		d.refuseSet("has no meaning without accept = true: write that, too, or remove it", "max_connections")
 	}
 	if s.Pass == PassFD {
 		d.checkSocketVariables(fds)
 	}
+}
+
+// checkOnConnect checks a program that connections start. It does not start with superd, which only
+// watches its sockets, so Autostart is false from now on.
+func (d *builder) checkOnConnect() {
+	if d.Type == TypeOneshot {
+		d.mistakeAt("start", "type").Fail(`"on-connect" is for services: write type = "service", or start = "at-once"`)
+	}
+	if !d.Autostart {
+		d.mistakeAt("autostart", "start").Fail(`nothing but a command starts it with autostart = false, not even a connection: write autostart = true, or start = "at-once"`)
+	}
+	d.Autostart = false
 }
 
 // checkProbes warns of probes of the program's own sockets: where superd listens, a connection
@@ -350,7 +371,7 @@ func (d *builder) checkAccept() {
 		s.Pass, d.Sockets.Pass = PassStdin, PassStdin
 	}
 	if !s.OnConnect {
-		d.mistakeAt("accept").Fail(`each connection starts a process: write autostart = "on-connect", too`)
+		d.mistakeAt("accept").Fail(`each connection starts a process: write start = "on-connect", too`)
 	}
 	for _, socket := range s.List {
 		for _, address := range socket.Listen {

@@ -30,12 +30,12 @@ listen = "udp::53"
 [socket.ssh]
 listen = ":22"
 [defaults]
-autostart = "on-connect"
+start = "on-connect"
 [program.web]
 command = "x"
 sockets = ["dns", "http"]
 socket_pass = "fd"
-autostart = true
+start = "at-once"
 [program.ssh]
 command = "x"
 sockets = ["ssh"]
@@ -160,10 +160,10 @@ func TestCompareProgramSockets(t *testing.T) {
 		{"sockets = ['s']", "", `a restart needed: sockets ["s"] -> [] (restart)`},
 		{"sockets = ['s', 't']", "sockets = ['t', 's']", `a restart needed: sockets ["s", "t"] -> ["t", "s"] (restart)`},
 		{"sockets = ['s']", "sockets = ['s']\nsocket_pass = 'fd'", `a restart needed: socket_pass "systemd" -> "fd" (restart)`},
-		{"sockets = ['s']", "sockets = ['s']\nautostart = 'on-connect'", `a applied live: autostart true -> "on-connect"`},
-		{"sockets = ['s']\nautostart = 'on-connect'", "sockets = ['s']\nautostart = false", `a applied live: autostart "on-connect" -> false`},
-		{"sockets = ['s']\nautostart = 'on-connect'", "sockets = ['s']\nautostart = 'on-connect'\nidle_timeout = '5s'", `a applied live: idle_timeout "0s" -> "5s"`},
-		{"sockets = ['s']\nautostart = 'on-connect'", "sockets = ['s']\nautostart = 'on-connect'\naccept = true\nmax_connections = 5",
+		{"sockets = ['s']", "sockets = ['s']\nstart = 'on-connect'", `a applied live: start "at-once" -> "on-connect"`},
+		{"sockets = ['s']\nstart = 'on-connect'", "sockets = ['s']\nautostart = false", `a applied live: autostart true -> false, start "on-connect" -> "at-once"`},
+		{"sockets = ['s']\nstart = 'on-connect'", "sockets = ['s']\nstart = 'on-connect'\nidle_timeout = '5s'", `a applied live: idle_timeout "0s" -> "5s"`},
+		{"sockets = ['s']\nstart = 'on-connect'", "sockets = ['s']\nstart = 'on-connect'\naccept = true\nmax_connections = 5",
 			`a restart needed: socket_pass "systemd" -> "stdin" (restart), accept false -> true (restart), max_connections 64 -> 5`},
 	} {
 		before, after := mustLoad(t, base+tt.old), mustLoad(t, base+tt.new)

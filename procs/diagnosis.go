@@ -44,6 +44,9 @@ func (s *Supervisor) diagnosis(in *instance.Instance) diagnosis.Diagnosis {
 		NextStart: st.NextStart,
 		Restarts:  diagnoseRestarts(in, s.Loop.Now()),
 	}
+	if s.connectors.Awaits(in) {
+		d.Reason, d.Desired.OnConnect = s.connectors.Reason(in), true
+	}
 	d.Schedule.Spec, d.Schedule.NextRun, d.Schedule.Skipped = r.Schedule.Line, r.Schedule.Next, r.Schedule.Skipped
 	d.Health = diagnosis.Health{Last: st.Check, Probes: r.Health.Checked}
 	d.HangsIn, d.KillIn = r.HangsIn, r.KillIn

@@ -57,7 +57,7 @@ func (x *exitPolicy) begin() {
 // has exited, or failed without a retry.
 func (x *exitPolicy) check(in *instance.Instance) {
 	switch when := x.config.active.Superd.ExitWhen; {
-	case x.shutdown.begun || x.decided || x.isExtra(in):
+	case x.shutdown.begun || x.decided || x.isExtra(in) || x.awaits(in):
 	case in.Program.Essential:
 		x.endWith(in, fsm.ReasonEssentialEnded.With(
 			fmt.Sprintf("%s is essential and stays down: %s", in.Name, in.Machine.StateReason())))

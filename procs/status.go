@@ -134,6 +134,10 @@ func (s *Supervisor) statusOf(in *instance.Instance, r instance.Report) Status {
 		StatusText: r.Main.StatusText,
 		NextStart:  r.NextStart, Roll: s.rolls.status(in),
 	}
+	if s.connectors.Awaits(in) {
+		why := s.connectors.Reason(in)
+		st.Reason, st.ReasonKind = why.String(), why.Kind
+	}
 	if r.LastExit != nil {
 		exit := *r.LastExit
 		exit.At = s.WallAt(exit.EndedAt)

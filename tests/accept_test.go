@@ -55,7 +55,7 @@ func acceptSite(t *testing.T, more string) (s *harness.Site, address string) {
 		[program.echo]
 		command = ["sh", "-c", '''echo "$SUPERD_INSTANCE $REMOTE_ADDR $REMOTE_PORT"; echo served >&2; exec cat''']
 		sockets = ["echo"]
-		autostart = "on-connect"
+		start = "on-connect"
 		accept = true
 		max_connections = 3
 		%s`, address, more)), address
@@ -126,7 +126,7 @@ func TestConnectionFlood(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
 		[defaults]
-		autostart = "on-connect"
+		start = "on-connect"
 		command = "false"
 		[socket.accepts]
 		listen = "unix:DIR/accepts"
@@ -198,7 +198,7 @@ func TestAcceptPassing(t *testing.T) {
 			command = ["sh", "-c", 'echo %s $LISTEN_FDS $LISTEN_FDNAMES $((LISTEN_PID - $$$$)) >&3; exec cat <&3 >&3']
 			sockets = ["echo"]
 			socket_pass = "systemd"
-			autostart = "on-connect"
+			start = "on-connect"
 			accept = true
 			`, text))
 	}

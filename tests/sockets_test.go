@@ -317,7 +317,7 @@ func TestSocketPassing(t *testing.T) {
 }
 
 // TestSocketsOfSystemd: superd takes what a socket unit passes by name and address, also several of
-// one name, and gives it to programs. A successor has it, too.
+// one name, and gives it to programs. It leaves the mode as it is. A successor has it, too.
 func TestSocketsOfSystemd(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, "")
@@ -337,18 +337,38 @@ func TestSocketsOfSystemd(t *testing.T) {
 		files = append(files, file)
 		defer file.Close()
 	}
-	s.Configure(fmt.Sprintf(`
+	path := s.Path("given.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	given, err := l.(*net.UnixListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer given.Close()
+	defer l.Close()
+	const config = `
 		[socket.http]
-		listen = [%q, %q]
+		listen = [%q, %q, %q]
 		fdname = "web"
+		mode = %q
 		[program.first]
 		command = ["child", "serve", "3"]
 		sockets = ["http"]
 		[program.second]
 		command = ["child", "serve", "4"]
 		sockets = ["http"]
-		`, addresses[0], addresses[1]))
-	d := s.Start(harness.Under("export LISTEN_PID=$$ LISTEN_FDS=3 LISTEN_FDNAMES=web:web:other; exec \"$@\""), func(cmd *exec.Cmd) {
+		`
+	configure := func(mode string) {
+		s.Configure(fmt.Sprintf(config, addresses[0], addresses[1], "unix:"+path, mode))
+	}
+	configure("0666")
+	files = append(files, given)
+	d := s.Start(harness.Under("export LISTEN_PID=$$ LISTEN_FDS=4 LISTEN_FDNAMES=web:web:other:web; exec \"$@\""), func(cmd *exec.Cmd) {
 		cmd.ExtraFiles = files
 	})
 	s.WaitRunning()
@@ -359,11 +379,21 @@ func TestSocketsOfSystemd(t *testing.T) {
 				t.Error(err)
 			}
 		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mode := info.Mode().Perm(); mode != 0o600 {
+			t.Errorf("the path has mode %o, want that of the socket unit, 600", mode)
+		}
 	}
 	check()
-	if text := d.ErrOut.String(); strings.Count(text, "socket taken from systemd") != 2 {
-		t.Errorf("superd did not take two sockets:\n%s", text)
+	if text := d.ErrOut.String(); strings.Count(text, "socket taken from systemd") != 3 {
+		t.Errorf("superd did not take three sockets:\n%s", text)
 	}
+	configure("0660")
+	s.MustCtl("reload")
+	check()
 	s.Kill(d.Pid, syscall.SIGKILL)
 	d.FindSupervisor()
 	s.MustCtl("restart", "first", "second")
@@ -384,13 +414,12 @@ func TestStartOnConnect(t *testing.T) {
 		[program.web]
 		command = ["child", "serve", "0"]
 		sockets = ["http"]
-		autostart = "on-connect"
-		restart = "on-failure"
+		start = "on-connect"
 		[program.quits]
 		command = "true"
+		essential = true
 		sockets = ["quits"]
-		autostart = "on-connect"
-		restart = "on-failure"
+		start = "on-connect"
 		[socket.quits]
 		listen = "unix:DIR/quits"
 		`, address))
@@ -403,10 +432,14 @@ func TestStartOnConnect(t *testing.T) {
 			t.Errorf("answer %q, %v; %v", answer, err, st)
 		}
 	}
-	s.WaitState("web", "stopped")
+	if st := s.WaitState("web", "stopped"); st.Reason != "waits for a connection to http" {
+		t.Errorf("%v, want it to wait for a connection", st)
+	}
 	want()
 	s.Kill(s.Status("web").Pid, syscall.SIGTERM)
-	s.WaitState("web", "exited")
+	if st := s.WaitState("web", "exited"); !strings.HasPrefix(st.Reason, "waits for a connection to http; before: exit status 0") {
+		t.Errorf("%v, want it to wait for a connection", st)
+	}
 	s.Kill(d.Pid, syscall.SIGKILL)
 	d.FindSupervisor()
 	want()
@@ -436,8 +469,52 @@ func TestStartOnConnect(t *testing.T) {
 	s.WaitState("web", "running")
 }
 
+// TestReasonsOnConnect: status and why say what a program that connections start waits for. One
+// replica that the operator has stopped does not keep the others down.
+func TestReasonsOnConnect(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := harness.NewSite(t, fmt.Sprintf(`
+		[socket.http]
+		listen = "unix:DIR/s"
+		[program.web]
+		command = ["child", "serve", "0"]
+		sockets = ["http"]
+		start = "on-connect"
+		replicas = 2
+		[socket.busy]
+		listen = %q
+		[program.busy]
+		command = ["child", "serve", "0"]
+		sockets = ["busy"]
+		start = "on-connect"
+		`, l.Addr()))
+	s.Start()
+	harness.Until(t, "the reasons are known", func() bool {
+		return s.Status("web@1").Reason == "waits for a connection to http" &&
+			strings.HasPrefix(s.Status("busy").Reason, fmt.Sprintf("waits for the socket busy, whose address %s can't be opened: address in use by process %d", l.Addr(), os.Getpid()))
+	})
+	for name, want := range map[string]string{"web@1": "The next connection starts it.", "busy": "A connection starts it when its sockets are open."} {
+		if text := s.MustCtl("why", name).Out; !strings.Contains(text, want) || strings.Contains(text, "not wanted up") {
+			t.Errorf("why %s:\n%s\nwant %q", name, text, want)
+		}
+	}
+	s.MustCtl("stop", "web@2")
+	if _, err := ask("unix", s.Path("s"), "hello"); err != nil {
+		t.Error(err)
+	}
+	s.WaitState("web@1", "running")
+	if st := s.Status("web@2"); st.State != "stopped" || st.Reason != "stopped by the operator" {
+		t.Errorf("%v, want it stopped by the operator", st)
+	}
+}
+
 // TestIdleTimeout: a program without a connection is stopped, one with an open connection is not,
-// and the next connection starts it again.
+// nor is one that a running program requires. The next connection starts it again.
 func TestIdleTimeout(t *testing.T) {
 	t.Parallel()
 	address := freeAddress(t)
@@ -447,11 +524,22 @@ func TestIdleTimeout(t *testing.T) {
 		[program.web]
 		command = ["child", "serve", "0"]
 		sockets = ["http"]
-		autostart = "on-connect"
+		start = "on-connect"
 		idle_timeout = "300ms"
+		[socket.api]
+		listen = "unix:DIR/api"
+		[program.api]
+		command = ["child", "serve", "0"]
+		sockets = ["api"]
+		start = "on-connect"
+		idle_timeout = "300ms"
+		[program.front]
+		command = "sleep infinity"
+		requires = ["api"]
 		`, address))
 	s.Start()
-	harness.Until(t, "the sockets are open", func() bool { return strings.Count(s.MustCtl("sockets").Out, " open ") == 2 })
+	harness.Until(t, "the sockets are open", func() bool { return strings.Count(s.MustCtl("sockets").Out, " open ") == 3 })
+	s.WaitState("front", "running")
 	c, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
@@ -462,9 +550,14 @@ func TestIdleTimeout(t *testing.T) {
 	if st := s.Status("web"); st.Pid != pid {
 		t.Errorf("%v with an open connection, want pid %d", st, pid)
 	}
+	if text := s.MustCtl("events", "api").Out; strings.Contains(text, "idle_timeout") {
+		t.Errorf("api is required by a program that runs, and its events are\n%s", text)
+	}
+	s.MustCtl("stop", "front")
+	s.WaitState("api", "stopped")
 	c.Close()
 	st := s.WaitState("web", "stopped")
-	if want := "stopped by idle_timeout"; !strings.Contains(st.Reason, want) {
+	if want := "waits for a connection to http; before: stopped by idle_timeout"; !strings.Contains(st.Reason, want) {
 		t.Errorf("%v, want %q", st, want)
 	}
 	if _, err := ask("tcp", address, "hello"); err != nil {
@@ -484,7 +577,7 @@ func TestRollOnConnect(t *testing.T) {
 		[program.web]
 		command = ["child", "serve", "0"]
 		sockets = ["http"]
-		autostart = "on-connect"
+		start = "on-connect"
 		idle_timeout = "300ms"
 		replicas = 2
 		rolling = { surge = 1 }

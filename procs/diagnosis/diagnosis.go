@@ -46,6 +46,7 @@ type Desired struct {
 	By             fsm.Actor
 	RestartPending bool // it restarts when it is down
 	Removed        bool // it is no longer configured
+	OnConnect      bool // it is down, and a connection starts it
 	Replaced       bool // it is replaced by a new definition of its name when it is down
 }
 

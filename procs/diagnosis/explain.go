@@ -105,6 +105,10 @@ func (d *Diagnosis) explainTarget(printf func(string, ...any)) {
 		printf("The configuration has a new definition of this name, which replaces it when it is down.")
 	case want.Removed:
 		printf("It is no longer in the configuration and is removed when it is down.")
+	case want.OnConnect && d.Kind == fsm.ReasonWaitsForSocket:
+		printf("A connection starts it when its sockets are open.")
+	case want.OnConnect:
+		printf("The next connection starts it.")
 	case want.By.Kind == fsm.ActorNone:
 		printf("It is not wanted up: `superd ctl start %s` starts it.", d.Name)
 	case want.Up && want.RestartPending:
@@ -148,7 +152,7 @@ func (d *Diagnosis) explainNext(printf func(string, ...any)) {
 		printf("Next start in %s, then every %s.", words.Coarse(*d.NextStart), words.Duration(r.Limit.RetryAfter))
 	case d.NextStart != nil:
 		printf("Next start in %s, after %s in a row; delays grow to at most %s.", words.Coarse(*d.NextStart), words.Plural(r.Attempts, "failure"), maxDelayText(r.Backoff))
-	case d.Desired.Up && (d.State == fsm.Exited || d.State == fsm.Failed):
+	case d.Desired.Up && !d.Desired.OnConnect && (d.State == fsm.Exited || d.State == fsm.Failed):
 		printf("No further start is due: `superd ctl start %s` starts it.", d.Name)
 	}
 	switch {

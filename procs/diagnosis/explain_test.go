@@ -119,6 +119,11 @@ The last runs:
 			"web is stopped since 08:12:07 (0s): not started yet.\nIt is not wanted up: `superd ctl start web` starts it.\n",
 		},
 		{
+			"waiting for a connection",
+			Diagnosis{State: fsm.Exited, Since: now, Reason: fsm.Reason{Detail: "waits for a connection to http"}, Kind: fsm.ReasonWaitsForConnection, Desired: Desired{Up: true, By: fsm.By(fsm.ActorConnection), OnConnect: true}}, nil,
+			"web exited at 08:12:07 (0s): waits for a connection to http.\nThe next connection starts it.\n",
+		},
+		{
 			"waiting for others",
 			Diagnosis{State: fsm.Waiting, Since: ago(2 * time.Second), Reason: fsm.Reason{Detail: "waits for db, which is starting; and for 1 more"}, Desired: Desired{Up: true, By: fsm.Actor{Kind: fsm.ActorOperator, For: "front"}},
 				WaitsFor: []string{"db, which is starting", "api, which waits for net, which the operator has stopped"}}, nil,

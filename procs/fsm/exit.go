@@ -175,7 +175,7 @@ func (m *Machine) Exited(end RunEnd, c Conditions, rng *rand.Rand) Transition {
 func (m *Machine) restartDecision(end RunEnd) Event {
 	success := end.Exit.Success(m.program.SuccessExitCodes)
 	switch {
-	case success && (m.program.Restart != config.RestartAlways || m.program.Accepts()):
+	case success && !m.program.RestartsAfterSuccess():
 		return RunEndedDone
 	case success && end.Exit.isOne(m.program.NoRestartExitCodes):
 		m.stateReason = m.exitReason.And(inNoRestartCodes)

@@ -117,6 +117,20 @@ func TestRestartDecision(t *testing.T) {
 	}
 }
 
+// TestSuccessOnConnect: what connections start waits for the next one after a success, and is
+// restarted after a failure.
+func TestSuccessOnConnect(t *testing.T) {
+	for exit, want := range map[Exit]State{exitZero: Exited, exitThree: Backoff} {
+		m := testMachine(func(p *config.Program) { p.Sockets = &config.ProgramSockets{OnConnect: true} })
+		m.WantUp(By(ActorConnection), false, free)
+		m.Spawned(true, free)
+		m.Exited(RunEnd{At: time.Second, Exit: exit, Ran: time.Millisecond, Stable: time.Millisecond}, free, testRand())
+		if m.state != want {
+			t.Errorf("after %v: state %v, want %v", exit, m.state, want)
+		}
+	}
+}
+
 // TestNoRestartExitCodes: a code or a signal that prevents a restart, by restart policy, and before
 // readiness.
 func TestNoRestartExitCodes(t *testing.T) {

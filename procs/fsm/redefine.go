@@ -104,7 +104,7 @@ func (m *Machine) reevaluate(ch Change, c Conditions, rng *rand.Rand) (t Transit
 	case Backoff:
 		switch {
 		case m.resourceShortage: // retried under any policy
-		case success && (p.Restart != config.RestartAlways || prevented):
+		case success && (!p.RestartsAfterSuccess() || prevented):
 			return m.endRetries(RunEndedDone), true
 		case p.Restart == config.RestartNever || prevented:
 			return m.endRetries(RunEndedFinal), true
@@ -116,12 +116,12 @@ func (m *Machine) reevaluate(ch Change, c Conditions, rng *rand.Rand) (t Transit
 		if prevented {
 			break
 		}
-		if p.Restart == config.RestartAlways || !success && p.Restart == config.RestartOnFailure {
+		if p.RestartsAfterSuccess() || !success && p.Restart != config.RestartNever {
 			return start()
 		}
 	case Failed:
 		switch {
-		case m.startLimitHit && success && (p.Restart != config.RestartAlways || prevented):
+		case m.startLimitHit && success && (!p.RestartsAfterSuccess() || prevented):
 			m.startLimitHit = false // the run does not count for the limit that it hit
 			return m.endRetries(RunEndedDone), true
 		case p.Restart == config.RestartNever || prevented:
@@ -133,7 +133,7 @@ func (m *Machine) reevaluate(ch Change, c Conditions, rng *rand.Rand) (t Transit
 			return start()
 		case before.Restart == config.RestartNever, m.startLimitHit && p.StartLimit.Failures == 0:
 			return start()
-		case m.startLimitHit && success && p.Restart == config.RestartAlways:
+		case m.startLimitHit && success && p.RestartsAfterSuccess():
 			m.startLimitHit = false // as in decideAgain
 			return start()
 		case m.startLimitHit && p.StartLimit.RetryAfter != before.StartLimit.RetryAfter:
@@ -166,7 +166,7 @@ func (m *Machine) decideAgain(ch Change, success bool) {
 	switch {
 	// The restart policy does not decide these
 	case m.outcome == RunEndedRestart, m.resourceShortage:
-	case success && (policy != config.RestartAlways || prevented):
+	case success && (!m.program.RestartsAfterSuccess() || prevented):
 		m.makeFinal(RunEndedDone)
 	case policy == config.RestartNever || prevented:
 		m.makeFinal(RunEndedFinal)
@@ -188,8 +188,11 @@ func (m *Machine) makeFinal(e Event) {
 	}
 	m.outcome = e
 	why := inNoRestartCodes
-	if policy := m.program.Restart; policy == config.RestartNever || e == RunEndedDone && policy == config.RestartOnFailure {
+	switch policy := m.program.Restart; {
+	case policy == config.RestartNever || e == RunEndedDone && policy == config.RestartOnFailure:
 		why = fmt.Sprintf("; restart is now %q", policy)
+	case e == RunEndedDone && !m.program.RestartsAfterSuccess():
+		why = "; connections start it now"
 	}
 	m.stateReason = m.exitReason.And(why)
 }

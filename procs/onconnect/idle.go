@@ -11,9 +11,10 @@ import (
 	"superd/procs/instance"
 )
 
-// An idler stops a program that had no connection for its idle_timeout, unless a rolling restart of
-// it is under way: that may wait for the operator. In each such time it
-// notices the first connection only, so that a busy program costs superd one wake-up.
+// An idler stops a program that had no connection for its idle_timeout. It does not while a program
+// runs that requires it, or while a rolling restart of it is under way: that may wait for the
+// operator. In each such time it notices the first connection only, so that a busy program costs
+// superd one wake-up.
 type idler struct {
 	timeout time.Duration
 	scope   *loop.Scope
@@ -69,7 +70,7 @@ func (c *Connectors) await(name string, w *idler) {
 	}
 	w.scope.After(w.timeout, func() {
 		w.stopWatches()
-		if w.busy || c.Rolling(name) {
+		if w.busy || c.Rolling(name) || c.isRequired(name) {
 			c.await(name, w)
 			return
 		}
@@ -82,6 +83,13 @@ func (c *Connectors) await(name string, w *idler) {
 				c.stop(name)
 			}
 		})
+	})
+}
+
+// isRequired reports whether a program runs that requires this one. It would be stopped, too.
+func (c *Connectors) isRequired(name string) bool {
+	return slices.ContainsFunc(c.Instances(name), func(in *instance.Instance) bool {
+		return in.Node.HasDependents() && !in.Node.DependentsDown()
 	})
 }
 
@@ -100,11 +108,6 @@ func (c *Connectors) stop(name string) {
 			in.Apply(in.Machine.WantDown(fsm.By(fsm.ActorIdle), in.Conditions()))
 		}
 	}
-}
-
-// Awaits reports whether a connection may start the instance.
-func (c *Connectors) Awaits(in *instance.Instance) bool {
-	return c.watching[in.Program.Name] != nil
 }
 
 // forgetIdle ends the wait of a program.

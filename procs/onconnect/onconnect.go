@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/internal/words"
 	"superd/loop"
 	"superd/procs/fsm"
 	"superd/procs/host"
@@ -140,10 +141,9 @@ func (c *Connectors) connected(name string) {
 	c.forget(name)
 	c.started[name] = max(c.Loop.Now(), 1)
 	for _, in := range slices.Clone(c.Instances(name)) {
-		if in.Membership.Leaves() {
-			continue
+		if mayStart(in) {
+			in.Apply(in.Machine.WantUp(fsm.By(fsm.ActorConnection), false, in.Conditions()))
 		}
-		in.Apply(in.Machine.WantUp(fsm.By(fsm.ActorConnection), false, in.Conditions()))
 	}
 }
 
@@ -166,21 +166,42 @@ func (c *Connectors) ForgetAll() {
 	}
 }
 
-// isDown reports whether all instances of a program are down and a connection may start them. What
-// the operator has stopped stays down, and so does what has failed for good.
+// isDown reports whether all instances of a program are down and a connection may start one.
 func (c *Connectors) isDown(name string) bool {
-	some := false
-	for _, in := range c.Instances(name) {
-		desired := in.Machine.Desired()
-		switch {
-		case !in.Machine.State().AtRest(), in.Quarantined():
-			return false
-		case in.Membership.Leaves():
-		case in.Machine.State() == fsm.Failed, !desired.Up && desired.By.Is(fsm.ActorOperator):
-			return false
-		default:
-			some = true
+	all := c.Instances(name)
+	return slices.ContainsFunc(all, mayStart) &&
+		!slices.ContainsFunc(all, func(in *instance.Instance) bool { return !in.Machine.State().AtRest() })
+}
+
+// mayStart reports whether a connection may start an instance of a program that connections start.
+// What the operator has stopped stays down, and so does what has failed for good.
+func mayStart(in *instance.Instance) bool {
+	state, desired := in.Machine.State(), in.Machine.Desired()
+	return state.AtRest() && state != fsm.Failed && !in.Membership.Leaves() && !in.Quarantined() &&
+		(desired.Up || !desired.By.Is(fsm.ActorOperator))
+}
+
+// Awaits reports whether a connection starts the instance, once no other one of its program runs.
+func (c *Connectors) Awaits(in *instance.Instance) bool {
+	p := c.Config().Program(in.Program.Name)
+	return p != nil && startsOnConnect(p) && !c.Ending() && mayStart(in)
+}
+
+// Reason returns why an instance for which [Connectors.Awaits] is true is down.
+func (c *Connectors) Reason(in *instance.Instance) fsm.Reason {
+	p := c.Config().Program(in.Program.Name)
+	var why fsm.Reason
+	if missing, _ := c.Sockets.Missing(p.Sockets); missing != "" {
+		why = fsm.ReasonWaitsForSocket.With(missing)
+	} else {
+		names := make([]string, len(p.Sockets.List))
+		for i, s := range p.Sockets.List {
+			names[i] = s.Name
 		}
+		why = fsm.ReasonWaitsForConnection.With(" to " + words.OneOf(names))
 	}
-	return some
+	if before := in.Machine.StateReason(); before.Kind != fsm.ReasonNone && before.Kind != fsm.ReasonNotStarted {
+		why = why.And("; before: " + before.String())
+	}
+	return why
 }

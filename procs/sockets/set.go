@@ -139,6 +139,7 @@ func (s *Set) want(a listen.Address, c *config.Socket) {
 	before := one.settings
 	one.settings, one.name = c, c.Name
 	switch {
+	case one.given: // systemd has given it its settings
 	case before != nil && sameSettings(before, c):
 	case one.busy:
 		one.outdated = true

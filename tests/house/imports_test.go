@@ -62,7 +62,7 @@ var allowed = map[string]string{
 	"procs/fsm":               "config internal/words",
 	"procs/host":              "config config/environ config/listen logs loop pidfd procs/notify procs/probe",
 	"procs/host/hosttest":     "config config/listen loop pidfd procs/host procs/notify procs/probe",
-	"procs/onconnect":         "config loop procs/fsm procs/host procs/instance procs/sockets",
+	"procs/onconnect":         "config internal/words loop procs/fsm procs/host procs/instance procs/sockets",
 	"procs/sockets":           "config config/listen loop procs/eventlog procs/fsm procs/host procs/snapshot",
 	"procs/linux": `config config/codec config/document config/listen internal/execshim internal/failpoint
 		internal/mounts internal/passwd internal/privilege internal/procfs internal/safepath internal/syscalls
