@@ -23,6 +23,7 @@ import (
 	"superd/config/codec"
 	"superd/config/document"
 	"superd/config/environ"
+	"superd/internal/rlimit"
 	"superd/sandbox"
 )
 
@@ -355,7 +356,7 @@ const (
 // Limits bound the resources of a program: of each process, and of all together. nil: superd sets
 // no limit.
 type Limits struct {
-	Rlimits Rlimits `json:",omitempty"`
+	Rlimits rlimit.Limits `json:",omitempty"`
 
 	Memory     *int64          // bytes
 	MemoryHigh *int64          `json:",omitempty"` // bytes

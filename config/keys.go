@@ -388,7 +388,7 @@ var keys = sync.OnceValue(func() []key {
 				"below. See [Users and limits](#users-and-limits)."),
 		bindRlimit(rlimit.Core, codec.Size(0), "Size of a core dump. 0: none is written."),
 		bindRlimit(rlimit.AS, codec.Size(1), "Address space of each process."),
-		bindRlimit(rlimit.CPUTime, timeIn(time.Second),
+		bindRlimit(rlimit.CPUTime, codec.TimeIn(time.Second),
 			"CPU time of each process, in whole seconds; SIGXCPU at the soft limit, SIGKILL at "+
 				"the hard one."),
 		bindRlimit(rlimit.Data, codec.Size(1), "Private writable memory of each process."),
@@ -402,7 +402,7 @@ var keys = sync.OnceValue(func() []key {
 				"`limits.tasks` counts those of the program."),
 		bindRlimit(rlimit.RTPrio, codec.Integer[int64](0, 99),
 			"The highest real-time priority that it may give itself."),
-		bindRlimit(rlimit.RTTime, timeIn(time.Microsecond),
+		bindRlimit(rlimit.RTTime, codec.TimeIn(time.Microsecond),
 			"CPU time of a real-time thread between two system calls that block."),
 		bindRlimit(rlimit.SigPending, codec.Integer[int64](0, 1<<30), "Queued signals of its user."),
 		bindRlimit(rlimit.Stack, codec.Size(1), "Stack of each process."),

@@ -114,7 +114,7 @@ limits = { nofile = 1, core = 0 }
 			User:                "www-data",
 			SupplementaryGroups: []string{"x"},
 			Umask:               &mask,
-			Limits:              Limits{Rlimits: Rlimits{{Resource: rlimit.Core}, {Resource: rlimit.NoFile, Soft: 1, Hard: 1}}},
+			Limits:              Limits{Rlimits: rlimit.Limits{{Resource: rlimit.Core}, {Resource: rlimit.NoFile, Soft: 1, Hard: 1}}},
 			Replicas:            1,
 			Type:                TypeService,
 			ScheduleMissed:      MissedOnce,

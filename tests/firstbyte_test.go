@@ -21,7 +21,7 @@ func BenchmarkFirstByte(b *testing.B) {
 		b.Run(how, func(b *testing.B) {
 			s := harness.NewSite(b, `
 				[defaults]
-				autostart = "on-connect"
+				start = "on-connect"
 				[socket.awaits]
 				listen = "unix:DIR/awaits"
 				[program.awaits]

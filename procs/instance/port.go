@@ -56,31 +56,32 @@ func (p *port) Delays(at time.Duration) bool { return p.beside.Delay(at) }
 func (p *port) StopsItself() bool { return p.ownStopTimer != nil }
 
 func (p *port) TCPChecker(key, template string) (address string, c probe.Checker) {
-	address, err := p.expand(key, template)
+	address, err := expandAddress(p, key, template)
 	if err != nil {
-		return template, p.uncheckable(err)
+		return template, uncheckable(p, err)
 	}
 	return address, p.in.Env.Host.CheckTCP(address)
 }
 
 func (p *port) HTTPChecker(key, template string) (address string, c probe.Checker) {
-	address, err := p.expand(key, template)
+	address, err := expandAddress(p, key, template)
 	if err == nil {
 		c, err = p.in.Env.Host.CheckHTTP(address)
 	}
 	if err != nil {
-		return template, p.uncheckable(err)
+		return template, uncheckable(p, err)
 	}
 	return address, c
 }
 
 // uncheckable returns a checker for an address that can't be used, which says nothing of the
 // program.
-func (p *port) uncheckable(err error) probe.Checker {
+func uncheckable(p *port, err error) probe.Checker {
 	return probe.Failing(&p.in.Scope, probe.Uncounted{Err: err})
 }
 
-func (p *port) expand(key, template string) (string, error) {
+// expandAddress expands the value of a key.
+func expandAddress(p *port, key, template string) (string, error) {
 	return p.program.Expand(key, template, p.in.Env.Environment, runVariables((*run)(p)))
 }
 

@@ -177,10 +177,10 @@ func TestExecuteAsUser(t *testing.T) {
 	})
 }
 
-var noCore = config.Rlimits{{Resource: rlimit.Core}}
+var noCore = rlimit.Limits{{Resource: rlimit.Core}}
 
-func files(n uint64) config.Rlimits {
-	return config.Rlimits{{Resource: rlimit.NoFile, Soft: n, Hard: n}}
+func files(n uint64) rlimit.Limits {
+	return rlimit.Limits{{Resource: rlimit.NoFile, Soft: n, Hard: n}}
 }
 
 func first[A, B any](a A, _ B) A { return a }
@@ -264,7 +264,7 @@ func TestExecuteWithLimits(t *testing.T) {
 		if privilege.SetLimit(rlimit.Nice, raised) != nil {
 			raised = 0 // the hard limit that systems have
 		}
-		limits := config.Rlimits{
+		limits := rlimit.Limits{
 			{Resource: rlimit.CPUTime, Soft: 100, Hard: 200},
 			{Resource: rlimit.FSize, Soft: 4096, Hard: rlimit.Infinity},
 			{Resource: rlimit.Data, Soft: 8 << 20, Hard: 8 << 20},

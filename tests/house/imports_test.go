@@ -92,7 +92,7 @@ var allowed = map[string]string{
 	"keeper/fdstore":              "",
 	"config": `config/codec config/document config/environ config/listen internal/passwd
 		internal/privilege internal/rlimit internal/signame internal/words sandbox`,
-	"config/codec":    "config/document internal/signame internal/words",
+	"config/codec":    "config/document internal/rlimit internal/signame internal/words",
 	"config/listen":   "config/document internal/words",
 	"config/environ":  "config/document",
 	"config/document": "internal/safepath",
