@@ -134,6 +134,9 @@ func (s *Supervisor) statusOf(in *instance.Instance, r instance.Report) Status {
 		StatusText: r.Main.StatusText,
 		NextStart:  r.NextStart, Roll: s.rolls.status(in),
 	}
+	if former := s.rolls.formerText(in); former != "" && r.Stage == "" {
+		st.Reason, st.ReasonKind = former, fsm.ReasonRollFailed
+	}
 	if r.LastExit != nil {
 		exit := *r.LastExit
 		exit.At = s.WallAt(exit.EndedAt)
