@@ -77,6 +77,16 @@ func (c *Change) Restarts() bool {
 	return slices.ContainsFunc(c.Keys, func(k KeyChange) bool { return k.Restart && k.Key != "replicas" })
 }
 
+// RestartsRun reports whether the change restarts an instance with a run of that definition; nil:
+// it has no run.
+func (c *Change) RestartsRun(run *Program) bool {
+	if run == nil {
+		return c.Restarts()
+	}
+	of := CompareProgram(run, c.Program)
+	return of.Restarts()
+}
+
 // Differs reports whether the two configurations differ in meaning.
 func (d *Diff) Differs() bool {
 	return len(d.Superd) > 0 || slices.ContainsFunc(d.Programs, func(c Change) bool { return c.Kind != Unchanged }) ||

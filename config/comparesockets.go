@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -64,6 +65,19 @@ func compareSocket(before, after *Socket) SocketChange {
 	c.Name = c.Socket.Name
 	c.Opened, c.Closed = missing(after.open(), before.open()), missing(before.open(), after.open())
 	return c
+}
+
+// ExcludedSocket says which address of next can't be opened while a run with the definition run has
+// its sockets; empty if there is none. Such a run can't be replaced by one beside it.
+func ExcludedSocket(run, next *Program) string {
+	for _, opened := range next.Sockets.FDs() {
+		for _, has := range run.Sockets.FDs() {
+			if opened.Address != has.Address && opened.Address.Excludes(has.Address) {
+				return fmt.Sprintf("%s can be opened only when no process has %s any more", opened.Address, has.Address)
+			}
+		}
+	}
+	return ""
 }
 
 // open returns the addresses that have to be open; none if s is nil or invalid.

@@ -173,6 +173,31 @@ func TestCompareProgramSockets(t *testing.T) {
 	}
 }
 
+// TestExcludedSocket: a run that has an address stands in the way of another.
+func TestExcludedSocket(t *testing.T) {
+	of := func(addresses ...listen.Address) *Program {
+		return &Program{Settings: &Settings{Sockets: &ProgramSockets{List: []ProgramSocket{{Listen: addresses}}}}}
+	}
+	local, all := listen.Address{Network: listen.TCP, Address: "127.0.0.1:80"}, listen.Address{Network: listen.TCP, Address: ":80"}
+	device, other := all, listen.Address{Network: listen.TCP, Address: ":81"}
+	device.Device = "lo"
+	for _, tt := range []struct {
+		run, next *Program
+		want      bool
+	}{
+		{of(local), of(all), true},
+		{of(other, all), of(device), true},
+		{of(all), of(all, other), false},
+		{of(local), of(other), false},
+		{&Program{Settings: &Settings{}}, of(all), false},
+		{of(all), &Program{Settings: &Settings{}}, false},
+	} {
+		if got := ExcludedSocket(tt.run, tt.next); (got != "") != tt.want {
+			t.Errorf("from %+v to %+v: %q, want one: %v", tt.run.Sockets, tt.next.Sockets, got, tt.want)
+		}
+	}
+}
+
 // TestEachSocketFieldIsCompared fails for a field of a socket in which a difference goes unnoticed.
 func TestEachSocketFieldIsCompared(t *testing.T) {
 	full := func() *Socket {

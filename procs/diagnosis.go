@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -36,7 +37,7 @@ func (s *Supervisor) diagnosis(in *instance.Instance) diagnosis.Diagnosis {
 			Up: m.Desired().Up, By: m.Desired().By, RestartPending: restartsWhenDown(in),
 			Removed: in.Membership.Leaves(), Replaced: in.Membership.HasReplacement(),
 		},
-		WaitsFor: in.Node.WaitsFor(), Stage: r.Stage, Roll: s.rolls.text(in.Program.Name),
+		WaitsFor: in.Node.WaitsFor(), Stage: r.Stage, Roll: cmp.Or(s.rolls.text(in.Program.Name), s.rolls.formerText(in)),
 		Processes: diagnosis.Processes{
 			Unkillable: r.Unkillable, Unattributed: unattributedOf(s.Host, in), NoCgroup: in.Tree.Lack(), Sandbox: r.Sandbox,
 		},

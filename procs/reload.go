@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -319,7 +320,7 @@ func (a *applier) change(in *instance.Instance, c *config.Change, rolls bool) {
 		a.replicas.replace(in, program)
 		return
 	}
-	restarts := outdated || in.RestartsFor(c)
+	restarts := outdated || c.RestartsRun(in.RunDefinition())
 	a.registry.redefine(in, program)
 	in.Redefined(before, restarts, rolls)
 }
@@ -327,32 +328,34 @@ func (a *applier) change(in *instance.Instance, c *config.Change, rolls bool) {
 // rolled begins the roll of the instances of [applier.toRoll], and returns their runs. The roll is
 // recorded before the new definitions of the instances: a successor must not find these without it.
 func (a *applier) rolled(c *config.Change) map[string]string {
-	runs := a.toRoll(c)
-	if len(runs) > 0 {
-		a.rolls.begin(c.Program, fsm.By(fsm.ActorReload), runs, c.Program.Rolling.Surge, false)
+	runs, refusal := a.toRoll(c)
+	if len(runs) == 0 || refusal != "" {
+		return nil
 	}
+	a.rolls.begin(c.Program, fsm.By(fsm.ActorReload), runs, c.Program.Rolling.Surge, false)
 	return runs
 }
 
 // toRoll returns the runs, by instance, that a change of the program restarts while they are up: a
-// roll does so.
-func (a *applier) toRoll(c *config.Change) map[string]string {
+// roll does so. With a refusal they are restarted at once.
+func (a *applier) toRoll(c *config.Change) (runs map[string]string, refusal string) {
 	p := c.Program
 	if k := c.Key("replicas"); k != nil && k.Restart { // instances without a number replace others
-		return nil
+		return nil, ""
 	}
-	if c.Kind == config.ProgramRemoved || p.Rolling == nil || p.Type == config.TypeOneshot || len(p.Invalid) > 0 {
-		return nil
+	if c.Kind == config.Unchanged || c.Kind == config.ProgramRemoved || p.Rolling == nil || p.Type == config.TypeOneshot || len(p.Invalid) > 0 {
+		return nil, ""
 	}
-	runs := map[string]string{}
+	runs = map[string]string{}
 	for _, in := range a.registry.of(c.Name) {
 		m := &in.Machine
 		up := m.State() == fsm.Running && m.Desired().Up && !m.RestartPending() && !m.Outdated()
-		if up && !in.IsOneShot() && !in.Membership.Leaves() && (in.RestartsFor(c) || a.outdated(in, a.config.active)) {
+		if up && !in.IsOneShot() && !in.Membership.Leaves() && (c.RestartsRun(in.RunDefinition()) || a.outdated(in, a.config.active)) {
 			runs[in.Name] = instance.RunID(in)
+			refusal = cmp.Or(refusal, config.ExcludedSocket(in.RunDefinition(), p))
 		}
 	}
-	return runs
+	return runs, refusal
 }
 
 // notes returns effects of a difference that its list of programs does not show.
@@ -367,7 +370,10 @@ func (a *applier) notes(diff config.Diff) (notes []string) {
 		if before := a.config.active.Program(c.Name); before != nil && c.Kind != config.ProgramRemoved && fsm.Unschedules(before, c.Program) {
 			notes = append(notes, c.Name+" no longer has a schedule: it runs when it is started")
 		}
-		if len(a.toRoll(c)) > 0 {
+		switch runs, refusal := a.toRoll(c); {
+		case refusal != "":
+			notes = append(notes, c.Name+" is restarted at once, not by a rolling restart: "+refusal)
+		case len(runs) > 0:
 			notes = append(notes, c.Name+" is restarted by a rolling restart")
 		}
 		if scaled, ok := a.replicas.scales[c.Name]; ok && a.replicas.endsScale(c) {

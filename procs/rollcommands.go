@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"fmt"
 	"slices"
 
 	"superd/config"
@@ -125,6 +126,11 @@ func (r *rolls) refusal(name string, canary int) string {
 		return "it has a process for each connection: the next ones get the new one"
 	case program.Type == config.TypeOneshot && canary > 0:
 		return "it is a one-shot: a canary would run it once more"
+	}
+	for _, in := range r.registry.of(name) {
+		if run := in.RunDefinition(); run != nil && config.ExcludedSocket(run, program) != "" {
+			return fmt.Sprintf("%s: `superd ctl restart %s` restarts all at once", config.ExcludedSocket(run, program), name)
+		}
 	}
 	n, _ := r.replicas.count(program)
 	if extra := extrasOf(program, canary); extra > 0 {

@@ -30,8 +30,9 @@ type rolls struct {
 	shutdown      *shutdown
 	subscriptions *subscriptions
 
-	all    map[string]*roll // by program
-	posted bool             // a step of all of them is posted
+	all    map[string]*roll  // by program
+	failed map[string]string // why the last one ended, by program, while former definitions run
+	posted bool              // a step of all of them is posted
 }
 
 // A roll is a rolling restart of a program.
@@ -66,6 +67,7 @@ func (r *rolls) begin(program *config.Program, by fsm.Actor, runs map[string]str
 		o = &roll{Roll: rolling.New(runs, extra, canary)}
 		r.all[program.Name] = o
 	}
+	delete(r.failed, program.Name)
 	r.Log.Info("rolling restart begun", "program", program.Name, "replicas", len(runs), "extra", o.Extra, "by", by.String())
 	r.record(program.Name, eventlog.Begun, fsm.ReasonRollBegun.With(fmt.Sprintf("%s, %d extra", words.Plural(len(runs), "replica"), o.Extra)), by)
 	r.save(program.Name, o)
@@ -89,12 +91,15 @@ func (r *rolls) save(program string, o *roll) {
 func (r *rolls) restore(saved *snapshot.Snapshot) {
 	newest := cmp.Or(saved.Config(), r.config.active)
 	for name, v := range saved.Rolls {
-		if saved.Superd.Ended || newest.Program(name) == nil {
+		switch {
+		case saved.Superd.Ended || newest.Program(name) == nil:
 			r.recorder.Queue(snapshot.RollKey(name), nil)
-			continue
+		case v.Stage == snapshot.RollOver:
+			r.failed[name] = v.Failure
+		default:
+			r.all[name] = &roll{Roll: rolling.Resume(v)}
+			r.post()
 		}
-		r.all[name] = &roll{Roll: rolling.Resume(v)}
-		r.post()
 	}
 }
 
@@ -104,6 +109,7 @@ func (r *rolls) drop(program string) {
 		o.Failure = "the program was removed"
 		r.end(program, o)
 	}
+	r.forgetFailure(program)
 }
 
 // end forgets a roll that is over.
@@ -114,6 +120,10 @@ func (r *rolls) end(program string, o *roll) {
 	state, why := eventlog.Over, fsm.Reason{Kind: fsm.ReasonRolled}
 	if o.Failure != "" {
 		why = fsm.ReasonRollFailed.With(o.Failure)
+		if slices.ContainsFunc(r.registry.of(program), isFormer) {
+			r.failed[program] = o.Failure
+			r.recorder.Queue(snapshot.RollKey(program), snapshot.Roll{Stage: snapshot.RollOver, Failure: o.Failure})
+		}
 	}
 	r.Log.Info("rolling restart over", "program", program, "result", why.String())
 	r.record(program, state, why, fsm.Actor{})
@@ -157,10 +167,35 @@ func (r *rolls) relink(program string) {
 	}
 }
 
+// isFormer reports whether an instance runs with a definition that a restart would replace.
+func isFormer(in *instance.Instance) bool {
+	run, c := in.RunDefinition(), config.Change{Program: in.Program}
+	return run != nil && run != in.Program && c.RestartsRun(run)
+}
+
+// formerText says why an instance runs with its former definition; empty if it does not.
+func (r *rolls) formerText(in *instance.Instance) string {
+	program := in.Program.Name
+	if r.failed[program] == "" || !isFormer(in) {
+		return ""
+	}
+	return fmt.Sprintf("runs with its former definition, since the rolling restart ended: %s; `superd ctl restart --rolling %s` tries again", r.failed[program], program)
+}
+
+func (r *rolls) forgetFailure(program string) {
+	if r.failed[program] != "" {
+		delete(r.failed, program)
+		r.recorder.Queue(snapshot.RollKey(program), nil)
+	}
+}
+
 // changed is called when something of an instance has changed, or it is removed.
 func (r *rolls) changed(in *instance.Instance) {
 	if len(r.all) > 0 && r.all[in.Program.Name] != nil {
 		r.post()
+	}
+	if len(r.failed) > 0 && !slices.ContainsFunc(r.registry.of(in.Program.Name), isFormer) {
+		r.forgetFailure(in.Program.Name)
 	}
 }
 

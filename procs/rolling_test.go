@@ -268,6 +268,47 @@ func TestReloadRolls(t *testing.T) {
 	}
 }
 
+// TestFailedReload: after a rolling restart has failed, each instance says that its former
+// definition runs, and why, until it does not. A reload does not speak of it.
+func TestFailedReload(t *testing.T) {
+	h := rolled(2, config.Rolling{Surge: 1, AbortOnFailure: true})
+	former := func() (n int) {
+		all, err := h.sup.Status(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, st := range all {
+			if strings.HasPrefix(st.Reason, "runs with its former definition, since the rolling restart ended: the extra replica web@3 failed: ") {
+				n++
+			}
+		}
+		return n
+	}
+	h.v.RunFor(time.Minute)
+	h.kernel.Mix.SpawnFails = 1
+	h.changeProgram(func(p *config.Program) { p.Environment = map[string]string{"N": "1"} })
+	h.v.RunFor(time.Minute)
+	if n := former(); n != 2 {
+		t.Errorf("%d of 2 have a reason", n)
+	}
+	if notes := h.sup.applier.notes(config.Compare(inspect(h.sup).config(), inspect(h.sup).config())); len(notes) > 0 {
+		t.Errorf("a reload without a change notes %q", notes)
+	}
+	if why, err := h.sup.Why([]string{"web@1"}); err != nil || !strings.Contains(why[0].Roll, "former definition") {
+		t.Errorf("why web@1: %+v, %v", why, err)
+	}
+	h.kernel.Mix = hosttest.FaultMix{}
+	h.mustCommand(t, OpRestart, "web@1")
+	h.v.RunFor(time.Minute)
+	if n := former(); n != 1 {
+		t.Errorf("%d of 1 have a reason", n)
+	}
+	h.roll(t, h.restartRolling(0))
+	if n := former(); n != 0 || len(h.sup.rolls.failed) > 0 {
+		t.Errorf("%d have a reason after a rolling restart, %v", n, h.sup.rolls.failed)
+	}
+}
+
 // TestCanaryIsStopped: the operator stops the extra replica instead of a decision.
 func TestCanaryIsStopped(t *testing.T) {
 	h := rolled(1, config.Rolling{Surge: 1})

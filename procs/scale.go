@@ -1,7 +1,6 @@
 package procs
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -150,18 +149,8 @@ func (s *Supervisor) scalings(wanted []Scaling) (map[string]int, error) {
 
 // refusal returns why a program can't have so many replicas; empty if it can.
 func (r *replicas) refusal(p *config.Program, replicas int) string {
-	switch now, _ := r.count(p); {
-	case replicas < 0 || replicas > config.MaxReplicas:
-		return fmt.Sprintf("the number of replicas must be from 0 to %d, got %d", config.MaxReplicas, replicas)
-	case p.Accepts():
-		return "it has a process for each connection: change max_connections"
-	case replicas == now:
-	case len(p.Invalid) > 0:
-		return "its configuration has a mistake: " + p.Invalid.Error()
-	case namesLogFile(p) && replicas > 0:
-		return fmt.Sprintf("%q would be the log file of several instances; without it each has <instance>.log", cmp.Or(p.Log.File, p.Log.StderrFile))
-	case p.SharedDirectory() != "" && replicas > 1:
-		return fmt.Sprintf("the runtime directory %q would be removed with each instance; with ${SUPERD_REPLICA} in it each has its own", p.SharedDirectory())
+	if now, _ := r.count(p); replicas == now && !p.Accepts() {
+		return ""
 	}
-	return ""
+	return p.RefuseReplicas(replicas)
 }

@@ -134,9 +134,12 @@ func (s *Supervisor) statusOf(in *instance.Instance, r instance.Report) Status {
 		StatusText: r.Main.StatusText,
 		NextStart:  r.NextStart, Roll: s.rolls.status(in),
 	}
-	if s.connectors.Awaits(in) {
+	switch former := s.rolls.formerText(in); {
+	case s.connectors.Awaits(in):
 		why := s.connectors.Reason(in)
 		st.Reason, st.ReasonKind = why.String(), why.Kind
+	case former != "" && r.Stage == "":
+		st.Reason, st.ReasonKind = former, fsm.ReasonRollFailed
 	}
 	if r.LastExit != nil {
 		exit := *r.LastExit

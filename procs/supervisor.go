@@ -175,7 +175,7 @@ func (s *Supervisor) makeParts() {
 	s.rolls = &rolls{
 		platform: p, registry: reg, recorder: s.recorder, config: s.config, replicas: s.replicas,
 		conflicts: s.conflicts, reconciler: s.reconciler, shutdown: s.shutdown, subscriptions: s.subscriptions,
-		all: map[string]*roll{},
+		all: map[string]*roll{}, failed: map[string]string{},
 	}
 	s.replicas.rolls, s.self.rolls = s.rolls, s.rolls
 	s.selector = &selector{reg, s.config, s.replicas}

@@ -118,7 +118,7 @@ func TestReloadOfBrokenProgram(t *testing.T) {
 		rolling = {}
 		`
 	s := harness.NewSite(t, good)
-	s.Start()
+	d := s.Start()
 	before := waitNames(t, s, "web")
 	s.Configure(strings.Replace(good, `"sleep infinity"`, `["sh", "-c", "sleep 0.2; exit 1"]`, 1))
 	s.MustCtl("reload")
@@ -127,6 +127,51 @@ func TestReloadOfBrokenProgram(t *testing.T) {
 	})
 	if same := unchanged(before, waitNames(t, s, "web")); len(same) != 1 {
 		t.Errorf("web no longer runs as before")
+	}
+	s.Kill(d.Pid, syscall.SIGKILL)
+	d.FindSupervisor()
+	const reason = "uns with its former definition, since the rolling restart ended: the extra replica web@2 failed: "
+	for _, command := range []string{"status", "why"} {
+		if out := s.MustCtl(command, "web").Out; !strings.Contains(out, reason) {
+			t.Errorf("ctl %s says %q", command, out)
+		}
+	}
+	s.Configure(good)
+	s.MustCtl("reload")
+	if out := s.MustCtl("why", "web").Out; strings.Contains(out, reason) {
+		t.Errorf("it has its old definition again, and ctl why says %q", out)
+	}
+}
+
+// TestReloadMovesSocket: a new address of the socket can't be opened beside that of before, so a
+// reload restarts the program at once.
+func TestReloadMovesSocket(t *testing.T) {
+	t.Parallel()
+	first := freeAddress(t)
+	text := fmt.Sprintf(`
+		[socket.http]
+		listen = %q
+		[program.web]
+		command = ["child", "serve", "0"]
+		sockets = ["http"]
+		replicas = 2
+		rolling = {}
+		`, first)
+	s := harness.NewSite(t, text)
+	s.Start()
+	waitNames(t, s, "web@1", "web@2")
+	_, port, _ := strings.Cut(first, ":")
+	s.Configure(strings.Replace(text, first, "0.0.0.0:"+port, 1))
+	if out := s.MustCtl("reload").Out; !strings.Contains(out, "web is restarted at once, not by a rolling restart: 0.0.0.0:"+port+" can be opened only when") {
+		t.Errorf("ctl reload says %q", out)
+	}
+	harness.Until(t, "the socket is open at its new address", func() bool {
+		out := s.MustCtl("sockets").Out
+		return strings.Contains(out, "0.0.0.0:"+port) && strings.Contains(out, " open ")
+	})
+	waitNames(t, s, "web@1", "web@2")
+	if out := s.MustCtl("reload").Out; strings.Contains(out, "rolling") {
+		t.Errorf("a second reload says %q", out)
 	}
 }
 

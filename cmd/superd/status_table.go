@@ -73,11 +73,13 @@ func briefTable(all []control.Brief, names *terminal.Palette) *terminal.Table {
 	return t
 }
 
-// reason returns what is unusual about an instance: the reason of a state other than running,
-// failed health checks, output that does not reach its log. It returns "" if nothing is.
+// reason returns what is unusual about an instance: the reason of a state other than running, a
+// failed rolling restart that has left its former definition, failed health checks, output that
+// does not reach its log. It returns "" if nothing is.
 func reason(s *control.Status, now time.Time) string {
 	var all []string
-	if s.State != control.StateRunning && s.Reason != nil {
+	former := s.ReasonKind != nil && *s.ReasonKind == "roll-failed"
+	if s.Reason != nil && (s.State != control.StateRunning || former) {
 		all = append(all, *s.Reason)
 	}
 	if s.Healthy != nil && !*s.Healthy {

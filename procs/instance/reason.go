@@ -4,16 +4,11 @@ import "superd/procs/fsm"
 
 // Reason returns why the state is what it is.
 func (in *Instance) Reason() string {
-	_, text := in.shownReason()
+	_, text := shownReasonIn(in, in.run.stage())
 	return text
 }
 
-// shownReason returns the reason of the state and, in the text, what happens at the moment.
-func (in *Instance) shownReason() (kind fsm.ReasonKind, text string) {
-	return shownReasonIn(in, in.run.stage())
-}
-
-// shownReasonIn is shownReason for a stage that is known.
+// shownReasonIn returns the reason of the state, with the stage in the text: what happens now.
 func shownReasonIn(in *Instance, stage string) (kind fsm.ReasonKind, text string) {
 	if in.unkillable != "" {
 		return fsm.ReasonUnkillable, in.unkillable

@@ -9,13 +9,12 @@ import (
 	"superd/procs/fsm"
 )
 
-// RestartsFor reports whether the instance has to be restarted for a change of its program.
-func (in *Instance) RestartsFor(c *config.Change) bool {
+// RunDefinition returns the definition of the run; nil without a run.
+func (in *Instance) RunDefinition() *config.Program {
 	if in.run == nil {
-		return c.Restarts()
+		return nil
 	}
-	diff := config.CompareProgram(in.run.program, c.Program)
-	return diff.Restarts()
+	return in.run.program
 }
 
 // Redefined applies the definition that the instance has got in place of before. restarts reports

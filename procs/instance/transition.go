@@ -132,7 +132,7 @@ func recordState(in *Instance, from fsm.State) {
 	}
 	e := eventlog.Event{Kind: eventlog.State, From: from.String(), State: in.Machine.State().String()}
 	if in.AwaitsTrigger() {
-		kind, text := in.shownReason()
+		kind, text := shownReasonIn(in, in.run.stage())
 		e.Reason, e.ReasonKind = text, kind.String()
 	} else {
 		e = eventlog.WithReason(e, in.Machine.StateReason())

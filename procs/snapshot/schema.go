@@ -323,7 +323,7 @@ func (s *Socket) Listen() listen.Address {
 	return listen.Address{Network: listen.Network(s.Network), Address: s.Address, ReusePort: s.ReusePort, Device: s.Device}
 }
 
-// A Roll is a rolling restart of a program that is under way.
+// A Roll is a rolling restart of a program that is under way, or the last one.
 type Roll struct {
 	Stage  RollStage `json:"stage"`
 	Extra  int       `json:"extra,omitempty"`  // number of extra replicas
@@ -350,12 +350,14 @@ const (
 	// It has failed; the extra replicas stay until the others are up
 	RollHeld RollStage = "held"
 	RollEnds RollStage = "end" // the extra replicas are stopped
+	// It has failed and is over, and instances run with their former definition
+	RollOver RollStage = "over"
 )
 
 // Check returns an error for values that this superd can't use.
 func (r *Roll) Check() error {
 	switch r.Stage {
-	case RollStarts, RollAwaits, RollRestarts, RollHeld, RollEnds:
+	case RollStarts, RollAwaits, RollRestarts, RollHeld, RollEnds, RollOver:
 	default:
 		return fmt.Errorf("stage %q", r.Stage)
 	}
