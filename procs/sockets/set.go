@@ -395,9 +395,18 @@ func (s *Set) Take(given map[string]string, files map[string]int, all []*config.
 					continue
 				}
 				s.takeGiven(name, a, c)
+				names = slices.DeleteFunc(names, func(other string) bool { return other == name })
 				break
 			}
 		}
+	}
+	for _, name := range names {
+		address := "unknown"
+		if at, err := s.Host.SocketAddress(files[name]); err == nil {
+			address = at.String()
+		}
+		s.Log.Warn("systemd has passed a socket that the configuration does not have", "name", given[name], "address", address,
+			"remedy", "write a table [socket.NAME] with this fdname and this address in listen")
 	}
 }
 
