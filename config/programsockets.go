@@ -79,6 +79,11 @@ func (s *ProgramSockets) FDs() []SocketFD {
 	return all
 }
 
+// Has reports whether the program gets the socket of that name. s may be nil.
+func (s *ProgramSockets) Has(socket string) bool {
+	return s != nil && slices.ContainsFunc(s.List, func(one ProgramSocket) bool { return one.Name == socket })
+}
+
 // Listeners returns the sockets as those of a program that accepts by itself.
 func (s *ProgramSockets) Listeners() *ProgramSockets {
 	return &ProgramSockets{List: s.List, Pass: PassSystemd}
@@ -287,7 +292,7 @@ func (l *loader) checkShared() {
 		}
 		for _, other := range l.programs {
 			for i, s := range other.sockets.List {
-				if other == d || !slices.ContainsFunc(d.sockets.List, func(own ProgramSocket) bool { return own.Name == s.Name }) {
+				if other == d || !d.sockets.Has(s.Name) {
 					continue
 				}
 				items, _ := other.mistakeAt("sockets").Items()

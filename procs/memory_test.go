@@ -12,6 +12,7 @@ import (
 	"superd/config"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/host/hosttest"
 )
 
 // TestMemoryOfQuietPrograms bounds the live heap of an idle program: its definition, instance and
@@ -44,6 +45,44 @@ func TestMemoryOfQuietPrograms(t *testing.T) {
 		t.Errorf("live heap of a quiet program: %d bytes, want at most %d; its definition has %d of them", all/programs, most, table/programs)
 	}
 	runtime.KeepAlive(s)
+}
+
+// TestOpeningManySockets: opening the sockets of programs that connections start costs as much for
+// each, however many there are. Allocations stand for the cost.
+func TestOpeningManySockets(t *testing.T) {
+	cost := func(sockets int) float64 {
+		var file strings.Builder
+		for i := range sockets {
+			fmt.Fprintf(&file, "[socket.s%d]\nlisten = 'unix:/run/s%[1]d'\n[program.p%[1]d]\ncommand = 'x'\nsockets = ['s%[1]d']\nstart = 'on-connect'\n", i)
+		}
+		path := filepath.Join(t.TempDir(), "superd.toml")
+		if err := os.WriteFile(path, []byte(file.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := config.Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := newHistory(1, defect{}, false)
+		h.kernel.Mix, h.file = hosttest.FaultMix{}, c
+		h.sup = New(h.options())
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		h.sup.Start(func() {})
+		h.v.RunFor(10 * time.Second)
+		runtime.ReadMemStats(&after)
+		for _, st := range h.sup.connectors.Sockets.Sockets() {
+			if !st.Open {
+				t.Fatalf("%s is not open: %s", st.Where(), st.Failure)
+			}
+		}
+		return float64(after.Mallocs-before.Mallocs) / float64(sockets)
+	}
+	few, many := cost(100), cost(400)
+	t.Logf("allocations for each of 100 sockets: %.0f, of 400: %.0f", few, many)
+	if many > 1.5*few {
+		t.Errorf("%.0f allocations for each of 400 sockets, want as many as for each of 100: %.0f", many, few)
+	}
 }
 
 // liveHeap returns the bytes in use after a garbage collection.

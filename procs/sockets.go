@@ -1,7 +1,6 @@
 package procs
 
 import (
-	"slices"
 	"time"
 
 	"superd/config"
@@ -10,10 +9,10 @@ import (
 	"superd/procs/sockets"
 )
 
-// enqueueSocketWaiters reconciles the instances that may wait for a socket.
-func enqueueSocketWaiters(reg *registry, q *reconciler) {
+// enqueueSocketWaiters reconciles the instances that may wait for the socket.
+func enqueueSocketWaiters(reg *registry, q *reconciler, socket string) {
 	for _, in := range reg.instances {
-		if in.Program.Sockets != nil && in.Machine.State() == fsm.Waiting {
+		if in.Program.Sockets.Has(socket) && in.Machine.State() == fsm.Waiting {
 			q.enqueue(in)
 		}
 	}
@@ -61,7 +60,7 @@ func (s *Supervisor) Sockets(done func([]SocketStatus)) {
 // usersOfSocket returns the programs that get a socket.
 func usersOfSocket(conf *config.Config, socket string) (names []string) {
 	for _, p := range conf.Programs {
-		if p.Sockets != nil && slices.ContainsFunc(p.Sockets.List, func(one config.ProgramSocket) bool { return one.Name == socket }) {
+		if p.Sockets.Has(socket) {
 			names = append(names, p.Name)
 		}
 	}

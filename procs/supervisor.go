@@ -109,9 +109,9 @@ func (s *Supervisor) makeParts() {
 	})
 	held := sockets.NewSet(sockets.Options{
 		Scope: p.Scope, Host: p.Host, Log: p.Log, Records: s.recorder, FDs: fds,
-		Changed: func() {
-			enqueueSocketWaiters(reg, s.reconciler)
-			s.connectors.UpdateAll()
+		Changed: func(socket string) {
+			enqueueSocketWaiters(reg, s.reconciler, socket)
+			s.connectors.UpdateUsers(socket)
 			s.subscriptions.changed()
 		},
 	})

@@ -391,6 +391,9 @@ func TestSocketsOfSystemd(t *testing.T) {
 	if text := d.ErrOut.String(); strings.Count(text, "socket taken from systemd") != 3 {
 		t.Errorf("superd did not take three sockets:\n%s", text)
 	}
+	if text, want := d.ErrOut.String(), "name=other address="+addresses[2]; strings.Count(text, "systemd has passed a socket that") != 1 || !strings.Contains(text, want) {
+		t.Errorf("superd warns of no socket that is left over, with %q:\n%s", want, text)
+	}
 	configure("0660")
 	s.MustCtl("reload")
 	check()

@@ -57,12 +57,14 @@ type Host struct {
 	pidReading  workers.Job       // their work
 	binds       workers.Pool      // one worker that opens sockets without a path
 	pathBinds   workers.Pool      // workers that open those with a path
-	opening     workers.Job       // their work
-	swept       sync.Map          // directories in which what an earlier superd left was removed
-	reach       sync.Once         // see checkReach
-	shim        shim.File         // the exec shim for sandboxes
-	filters     sandbox.Programs  // the filters of these
-	maxRSS      maxRSS            // superd's own; loop only
+	// One worker that finds who has sockets, and how many connections they have
+	socketQueries workers.Pool
+	opening       workers.Job      // the work of these three
+	swept         sync.Map         // directories in which what an earlier superd left was removed
+	reach         sync.Once        // see checkReach
+	shim          shim.File        // the exec shim for sandboxes
+	filters       sandbox.Programs // the filters of these
+	maxRSS        maxRSS           // superd's own; loop only
 }
 
 // Options configure a [Host].
@@ -108,7 +110,7 @@ func New(l *loop.Loop, o Options) (*Host, error) {
 	k.starts.crowded = k.crowded(o.Crowd)
 	k.gate.init()
 	k.unlinks.Limit, k.removals.Limit, k.pidFiles.Limit = unlinkSlots, removeSlots, pidFileSlots
-	k.binds.Limit, k.pathBinds.Limit = 1, socketSlots
+	k.binds.Limit, k.socketQueries.Limit, k.pathBinds.Limit = 1, 1, socketSlots
 	l.Root().Defer(k.endRemovals)
 	l.Root().Defer(k.unlinking.Wait) // a successor must not have names removed later
 	if err := k.startTrees(o); err != nil {

@@ -11,8 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"superd/config"
+	"superd/config/listen"
 	"superd/procs/host"
 	"superd/procs/linux/linuxtest"
+	"superd/procs/linux/listener"
 )
 
 // TestStartAfterRemoval: a start makes its FIFO names only after those of removed programs are
@@ -51,6 +53,23 @@ func TestStartAfterRemoval(t *testing.T) {
 	}
 	if err := unix.Fstat(child.ReadFDs[0], &read); err != nil || named.Ino != read.Ino {
 		t.Errorf("another FIFO has the name of the one that superd reads (%v)", err)
+	}
+}
+
+// TestSocketPathsAtTheEnd: the path of a socket is removed when superd closes it, and a FIFO stays.
+func TestSocketPathsAtTheEnd(t *testing.T) {
+	b := newTreeBed(t, true)
+	for _, network := range []listen.Network{listen.Unix, listen.FIFO} {
+		a := listen.Address{Network: network, Address: filepath.Join(b.Dir, string(network))}
+		fd, err := listener.Open(&config.Socket{Backlog: 5}, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.On(func() { b.kernel.RemoveSocket(b.kernel.TakeSocket(fd), a) })
+		b.kernel.unlinking.Wait()
+		if _, err := os.Lstat(a.Address); (err == nil) != (network == listen.FIFO) {
+			t.Errorf("%s: %v", a, err)
+		}
 	}
 }
 

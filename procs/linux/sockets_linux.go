@@ -25,7 +25,9 @@ func (k *Host) socketWorker(a listen.Address, f func()) {
 // OpenSocket implements [host.Sockets].
 func (k *Host) OpenSocket(spec *host.SocketSpec, done func(*host.SharedFD, error)) {
 	k.socketWorker(spec.Address, func() {
-		k.unlinking.Wait() // otherwise a path that is made here might be removed
+		if spec.Address.Path() != "" {
+			k.unlinking.Wait() // otherwise a path that is made here might be removed
+		}
 		fd, err := -1, spec.Intend()
 		if err == nil {
 			fd, err = listener.Open(spec.Settings, spec.Address)
@@ -68,7 +70,7 @@ func (k *Host) RestorePath(fd *host.SharedFD, a listen.Address, done func(bool, 
 // RemoveSocket implements [host.Sockets]. A path that can't be removed is stale, and replaced when
 // the address is opened again.
 func (k *Host) RemoveSocket(fd *host.SharedFD, a listen.Address) {
-	if a.Path() == "" {
+	if a.Path() == "" || a.Network == listen.FIFO {
 		fd.Release()
 		return
 	}
@@ -92,7 +94,7 @@ func (k *Host) Accept(fd *host.SharedFD, most int) (all []host.Connection, err e
 // SocketConnections implements [host.Sockets].
 func (k *Host) SocketConnections(fds []*host.SharedFD, done func(int, error)) {
 	numbers := hold(fds)
-	k.opening.Begin(&k.binds, func() {
+	k.opening.Begin(&k.socketQueries, func() {
 		count, err := listener.Connections(numbers)
 		for _, fd := range fds {
 			fd.Release()
@@ -113,7 +115,7 @@ func hold(fds []*host.SharedFD) []int {
 // SocketQueues implements [host.Sockets].
 func (k *Host) SocketQueues(fds []*host.SharedFD, done func([]host.SocketQueue)) {
 	numbers := hold(fds)
-	k.opening.Begin(&k.binds, func() {
+	k.opening.Begin(&k.socketQueries, func() {
 		self := os.Getpid()
 		found := listener.Queues(numbers, func(pid int) bool { return pid == self || pid == k.keeper })
 		all := make([]host.SocketQueue, len(fds))

@@ -88,6 +88,15 @@ func (c *Connectors) UpdateAll() {
 	}
 }
 
+// UpdateUsers updates the programs that connections to a socket start.
+func (c *Connectors) UpdateUsers(socket string) {
+	for _, p := range c.Config().Programs {
+		if p.Sockets.Has(socket) && (startsOnConnect(p) || p.Accepts()) {
+			c.Update(p.Name)
+		}
+	}
+}
+
 // startsOnConnect reports whether connections start the program.
 func startsOnConnect(p *config.Program) bool {
 	return p.Sockets != nil && p.Sockets.OnConnect && !p.Sockets.Accept && len(p.Invalid) == 0

@@ -31,8 +31,8 @@ type Options struct {
 	Log     *slog.Logger
 	Records Records
 	FDs     FDs
-	// Changed is called when a socket was opened, or could not be
-	Changed func()
+	// Changed is called when an address of a socket was opened or changed, or could not be
+	Changed func(socket string)
 }
 
 // Records are the journal and the event log.
@@ -53,15 +53,18 @@ type FDs interface {
 // A Set has the sockets.
 type Set struct {
 	Options
-	all         []*socket // in the order in which they were first wanted
-	byAddress   map[listen.Address]*socket
-	connections map[string]host.Connection // accepted, and not passed on yet, by instance
+	all          []*socket // in the order in which they were first wanted
+	byAddress    map[listen.Address]*socket
+	retries      *loop.Timer                // until [Set.Retry] has an effect again
+	retryPending bool                       // it was called meanwhile
+	connections  map[string]host.Connection // accepted, and not passed on yet, by instance
 }
 
 // NewSet returns a set without sockets.
 func NewSet(o Options) *Set {
 	return &Set{
-		Options: o, byAddress: map[listen.Address]*socket{}, connections: map[string]host.Connection{},
+		Options: o, byAddress: map[listen.Address]*socket{},
+		connections: map[string]host.Connection{},
 	}
 }
 
@@ -87,6 +90,8 @@ type socket struct {
 const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 30 * time.Second
+	// The least time from one [Set.Retry] to the next. A look for who has an address is expensive.
+	retryPause = time.Second
 )
 
 // where returns an address with its network interface, if it has one.
@@ -141,9 +146,8 @@ func (s *Set) want(a listen.Address, c *config.Socket) {
 	switch {
 	case one.given: // systemd has given it its settings
 	case before != nil && sameSettings(before, c):
-	case one.busy:
-		one.outdated = true
-	case one.fd != nil:
+	case one.fd != nil || one.busy:
+		one.warned = ""
 		s.change(one)
 	default:
 		s.open(one)
@@ -203,53 +207,71 @@ func (s *Set) opened(one *socket, stored string, fd *host.SharedFD, err error) {
 	if one.outdated {
 		s.change(one)
 	}
-	s.Changed()
+	s.Changed(one.name)
 }
 
-// failed arms the next attempt. It warns once of each cause, from the second attempt on: after a
-// reload, a program that is about to end may have the address.
+// failed arms the next attempt to open or change a socket. superd warns once of each cause. Of one
+// that is not open it does from the second attempt on: after a reload, a program that is about to
+// end may have the address.
 func (s *Set) failed(one *socket, err error) {
 	pause := min(firstRetry<<min(one.attempts, 10), lastRetry)
 	one.attempts++
-	one.retry = s.Scope.After(pause, func() { s.open(one) })
+	again, text, quiet := s.open, "socket not opened; superd keeps trying", 1
+	if one.fd != nil {
+		again, text, quiet = s.change, "socket keeps its former settings; superd keeps trying", 0
+	}
+	one.retry = s.Scope.After(pause, func() { again(one) })
 	one.failure = err.Error()
-	if one.attempts > 1 && one.failure != one.warned {
+	if one.attempts > quiet && one.failure != one.warned {
 		one.warned = one.failure
-		s.Log.Warn("socket not opened; superd keeps trying", "socket", one.name, "address", where(one.address), "error", err)
+		s.Log.Warn(text, "socket", one.name, "address", where(one.address), "error", err)
 		s.record(one, eventlog.Failed, fsm.ReasonSocketFailed.With(one.failure))
 	}
-	s.Changed()
+	s.Changed(one.name)
 }
 
-// Retry opens at once what could not be opened. It is called when something has ended that may have
-// had the address.
+// Retry opens at once what could not be opened, or a little later if it did so just now. It is
+// called when something has ended that may have had the address.
 func (s *Set) Retry() {
+	if s.retryPending = s.retries.Active(); s.retryPending {
+		return
+	}
+	some := false
 	for _, one := range s.all {
 		if one.attempts > 0 && !one.busy && one.fd == nil {
 			s.open(one)
+			some = true
 		}
+	}
+	if some {
+		s.retries = s.Scope.After(retryPause, func() {
+			if s.retryPending {
+				s.Retry()
+			}
+		})
 	}
 }
 
-// change gives an open socket its settings.
+// change gives an open socket its settings, at the latest when a worker is done with it.
 func (s *Set) change(one *socket) {
+	if one.busy {
+		one.outdated = true
+		return
+	}
+	one.retry.Stop()
 	one.busy, one.outdated = true, false
 	s.Host.ChangeSocket(one.fd, one.settings, one.address, func(err error) {
 		one.busy = false
 		switch {
 		case one.settings == nil:
 			s.drop(one)
-			return
 		case one.outdated:
 			s.change(one)
-			return
-		case err == nil:
-			one.failure = ""
-			return
+		case err != nil:
+			s.failed(one, err)
+		default:
+			one.failure, one.warned, one.attempts = "", "", 0
 		}
-		one.failure = err.Error()
-		s.Log.Warn("socket keeps its former settings", "socket", one.name, "address", where(one.address), "error", err)
-		s.record(one, eventlog.Failed, fsm.ReasonSocketFailed.With(one.failure))
 	})
 }
 
@@ -309,8 +331,8 @@ func (s *Set) drop(one *socket) {
 
 // remove removes a socket from the set.
 func (s *Set) remove(one *socket) {
-	s.all = slices.DeleteFunc(s.all, func(other *socket) bool { return other == one })
 	delete(s.byAddress, one.address)
+	s.all = slices.DeleteFunc(s.all, func(other *socket) bool { return other == one })
 }
 
 // forget removes the record of a descriptor, and then the descriptor from the store.
@@ -374,9 +396,18 @@ func (s *Set) Take(given map[string]string, files map[string]int, all []*config.
 					continue
 				}
 				s.takeGiven(name, a, c)
+				names = slices.DeleteFunc(names, func(other string) bool { return other == name })
 				break
 			}
 		}
+	}
+	for _, name := range names {
+		address := "unknown"
+		if at, err := s.Host.SocketAddress(files[name]); err == nil {
+			address = at.String()
+		}
+		s.Log.Warn("systemd has passed a socket that the configuration does not have", "name", given[name], "address", address,
+			"remedy", "write a table [socket.NAME] with this fdname and this address in listen")
 	}
 }
 

@@ -97,8 +97,13 @@ func (k *Kernel) ChangeSocket(fd *host.SharedFD, s *config.Socket, a listen.Addr
 		k.fail("%s is changed through a descriptor of another socket", a)
 		return
 	}
+	fails := k.chance(k.Mix.SocketFails)
 	k.session.After(k.upTo(5*time.Millisecond), func() {
-		if !k.Defects.IgnoresSettings {
+		switch {
+		case fails:
+			done(fmt.Errorf("change owner: %w", syscall.EIO))
+			return
+		case !k.Defects.IgnoresSettings:
 			l.Settings = s
 		}
 		done(nil)

@@ -30,7 +30,7 @@ const (
 	attrName, attrVFS, attrQueue = 0, 1, 4
 
 	// states of a socket
-	established, synReceived, closeWait, tcpListen, newSynReceived = 1, 3, 8, 10, 12
+	established, synReceived, closed, closeWait, tcpListen, newSynReceived = 1, 3, 7, 8, 10, 12
 
 	listening = 1 << tcpListen
 	connected = 1<<established | 1<<synReceived | 1<<closeWait | 1<<newSynReceived

@@ -239,6 +239,47 @@ func TestStale(t *testing.T) {
 	}
 }
 
+// TestBoundOnly: a Unix socket that is bound and does not listen yet is not replaced.
+func TestBoundOnly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+		t.Fatal(err)
+	}
+	if other, err := Open(&config.Socket{Backlog: 5}, address(t, "unix:"+path)); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("open the path of another one: %d, %v", other, err)
+	}
+}
+
+// TestExistingFIFO: a FIFO that exists keeps its mode unless that is configured.
+func TestExistingFIFO(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := unix.Mkfifo(path, 0o620); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o620); err != nil {
+		t.Fatal(err)
+	}
+	mode := uint32(0o640)
+	for want, s := range map[os.FileMode]*config.Socket{0o620: {}, 0o640: {Mode: &mode}} {
+		mustOpen(t, s, "fifo:"+path)
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("mode %o, want %o", got, want)
+		}
+		if err := os.Chmod(path, 0o620); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestOpenRefuses: the error has the cause and the remedy.
 func TestOpenRefuses(t *testing.T) {
 	for text, want := range map[string]string{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -81,8 +82,10 @@ func removeStale(a listen.Address) error {
 		return fmt.Errorf("make socket: %w", err)
 	}
 	defer unix.Close(probe)
-	// A live one accepts, has a full backlog (EAGAIN) or is of another type (EPROTOTYPE).
-	if err := unix.Connect(probe, &unix.SockaddrUnix{Name: path}); !errors.Is(err, unix.ECONNREFUSED) {
+	// A live one accepts, has a full backlog (EAGAIN), is of another type (EPROTOTYPE), or is bound
+	// and does not listen yet. Connections that a dead one has accepted have its path, too.
+	if err := unix.Connect(probe, &unix.SockaddrUnix{Name: path}); !errors.Is(err, unix.ECONNREFUSED) ||
+		slices.ContainsFunc(rivals(a), func(s found) bool { return s.state == closed }) {
 		return unix.EADDRINUSE
 	}
 	if err := unix.Unlink(path); err != nil && !errors.Is(err, unix.ENOENT) {
@@ -94,8 +97,9 @@ func removeStale(a listen.Address) error {
 // openFIFO opens a FIFO for reading and writing, so that a reader never sees its end. An existing
 // one is used.
 func openFIFO(s *config.Socket, path string) (int, error) {
-	if err := unix.Mkfifo(path, mode(s)); err != nil && !errors.Is(err, unix.EEXIST) {
-		return -1, &os.PathError{Op: "make FIFO", Path: path, Err: err}
+	made := unix.Mkfifo(path, mode(s))
+	if made != nil && !errors.Is(made, unix.EEXIST) {
+		return -1, &os.PathError{Op: "make FIFO", Path: path, Err: made}
 	}
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -110,6 +114,11 @@ func openFIFO(s *config.Socket, path string) (int, error) {
 	}
 	if err := unix.SetNonblock(fd, false); err != nil {
 		return closeIf(os.NewSyscallError("fcntl", err), fd)
+	}
+	if made == nil { // the umask may have taken bits
+		if err := unix.Fchmod(fd, mode(s)); err != nil {
+			return closeIf(&os.PathError{Op: "change mode of", Path: path, Err: err}, fd)
+		}
 	}
 	return closeIf(Change(fd, s, listen.Address{Network: listen.FIFO, Address: path}), fd)
 }
@@ -130,6 +139,9 @@ func changePath(fd int, s *config.Socket, a listen.Address) error {
 		if err := unix.Fchownat(at, "", uid, gid, unix.AT_EMPTY_PATH); err != nil {
 			return &os.PathError{Op: "change owner of", Path: a.Path(), Err: err}
 		}
+	}
+	if a.Network == listen.FIFO && s.Mode == nil {
+		return nil // it may be another one's
 	}
 	// Not fchmod, which a descriptor without rights refuses. After the owner, whose change may
 	// clear bits of it
@@ -196,9 +208,9 @@ func isOwn(fd, at int, a listen.Address) bool {
 	return err == nil && there.Mode&unix.S_IFMT == unix.S_IFSOCK && socket.pathInode == uint32(there.Ino)
 }
 
-// Remove removes the path of an open socket or FIFO, unless another file has taken its place.
+// Remove removes the path of an open socket, unless another file has taken its place.
 func Remove(fd int, a listen.Address) error {
-	// Most FIFOs have no spare name, nor have sockets whose directory refuses it
+	// A socket whose directory refuses it has no spare name
 	_ = removeOwn(fd, spare(a.Path()), a)
 	if err := removeOwn(fd, a.Path(), a); !errors.Is(err, unix.ENOENT) {
 		return err
