@@ -274,7 +274,7 @@ func (r *rolls) advanced(program *config.Program, o *roll, before snapshot.RollS
 		r.record(program.Name, string(o.Stage), fsm.ReasonRollAwaits.With(words.Plural(o.Extra, "extra replica")), fsm.Actor{})
 	case o.Stage == snapshot.RollHeld:
 		r.record(program.Name, string(o.Stage), fsm.ReasonRollFailed.With(o.Failure), fsm.Actor{})
-		r.Log.Warn("rolling restart failed; extra replicas stay until the others are up", "program", program.Name, "reason", o.Failure)
+		r.Log.Warn("rolling restart ended; extra replicas stay until the others are up", "program", program.Name, "reason", o.Failure)
 	case o.Stage == snapshot.RollEnds:
 		r.replicas.removeSurplus(program, fsm.By(fsm.ActorRoll))
 		r.post()
