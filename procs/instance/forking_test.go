@@ -153,6 +153,12 @@ func TestForking(t *testing.T) {
 			states: "spawning starting",
 			reason: "started by the operator: not ready yet: waits for /run/web.pid: it names process " +
 				"12, which is no live process of the program"},
+		{name: "its file system hangs", program: withPIDFile, mix: byHand, act: func(b *bench) {
+			b.kernel.PIDFilesHang = true
+			fork(1, 0)(b)
+		}, during: 2 * time.Second, states: "spawning starting",
+			reason: "started by the operator: not ready yet: waits for /run/web.pid: it is still being " +
+				"read: its file system may hang"},
 		{name: "the processes end meanwhile", program: withPIDFile, mix: byHand,
 			act:    then(fork(1, 0), endAll),
 			during: time.Second / 2, states: "spawning starting backoff",
