@@ -4,6 +4,7 @@ import (
 	"superd/config"
 	"superd/pidfd"
 	"superd/procs/fsm"
+	"superd/procs/host"
 	"superd/procs/instance/launch"
 	"superd/procs/snapshot"
 )
@@ -43,6 +44,25 @@ func restoreLaunch(v snapshot.Launch) launchState {
 // launching reports whether the main process of a forking program is not known yet.
 func launching(r *run) bool {
 	return r.program.Type == config.TypeForking && r.main.launch != launched
+}
+
+// mainUnknown reports whether any process that the run has started may be the main process.
+func mainUnknown(r *run) bool { return launching(r) && r.main.id.Start != 0 }
+
+// sparesAll reports whether the teardown of the run spares all processes by kill_mode.
+func sparesAll(r *run) bool { return r.program.KillMode == config.KillProcess && !mainUnknown(r) }
+
+// Spares reports whether the teardown spares a process by kill_mode: none that may be the main
+// process.
+func (p *port) Spares(m host.Member) bool {
+	switch mode := p.program.KillMode; {
+	case mode != config.KillGroup && mode != config.KillProcess:
+		return false
+	case mainUnknown((*run)(p)):
+		return m.Start < p.main.id.Start
+	default:
+		return m.Group != int(p.main.group)
+	}
 }
 
 // searchesMain reports whether the main process is searched, as the process that has ended is the

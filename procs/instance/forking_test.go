@@ -7,6 +7,7 @@ import (
 
 	"superd/config"
 	"superd/pidfd"
+	"superd/procs/fsm"
 	"superd/procs/host/hosttest"
 	"superd/procs/notify"
 )
@@ -152,6 +153,12 @@ func TestForking(t *testing.T) {
 			states: "spawning starting",
 			reason: "started by the operator: not ready yet: waits for /run/web.pid: it names process " +
 				"12, which is no live process of the program"},
+		{name: "its file system hangs", program: withPIDFile, mix: byHand, act: func(b *bench) {
+			b.kernel.PIDFilesHang = true
+			fork(1, 0)(b)
+		}, during: 2 * time.Second, states: "spawning starting",
+			reason: "started by the operator: not ready yet: waits for /run/web.pid: it is still being " +
+				"read: its file system may hang"},
 		{name: "the processes end meanwhile", program: withPIDFile, mix: byHand,
 			act:    then(fork(1, 0), endAll),
 			during: time.Second / 2, states: "spawning starting backoff",
@@ -205,6 +212,42 @@ func TestForking(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, tt.run)
+	}
+}
+
+// TestStopDuringSearch: a stop while the main process is searched ends all that the run has started
+// in any kill_mode, and nothing that the kill_mode has spared before.
+func TestStopDuringSearch(t *testing.T) {
+	for _, mode := range []config.KillMode{config.KillProcess, config.KillGroup} {
+		for _, deaf := range []bool{false, true} {
+			program := testProgram()
+			forking(program)
+			program.KillMode = mode
+			b := newBench(t, hosttest.FaultMix{NoLaunch: 3, ExitInfo: 1}, program)
+			b.kernel.AllowKillMode("web", mode)
+			b.start()
+			b.v.RunFor(time.Second)
+			fork(1, 0)(b)
+			b.v.RunFor(time.Second)
+			spared := b.main().ForkSuccessor()
+			spared.Group = spared.Pid
+			b.main().End(pidfd.Exit{Known: true, Code: 1})
+			b.v.RunFor(2 * time.Second) // it has started again
+			command := b.main()
+			daemon := command.ForkSuccessor()
+			daemon.Group, daemon.IgnoresStop = daemon.Pid, deaf
+			command.End(pidfd.Exit{Known: true})
+			b.v.RunFor(100 * time.Millisecond)
+			b.stop()
+			b.v.RunFor(time.Minute)
+			if b.in.Machine.State() != fsm.Stopped || !daemon.Zombie || spared.Zombie {
+				t.Errorf("%s, deaf %v: %v, the daemon has ended: %v, one of an earlier run: %v; want the daemon only",
+					mode, deaf, b.in.Machine.State(), daemon.Zombie, spared.Zombie)
+			}
+			spared.End(pidfd.Exit{Known: true})
+			b.v.RunFor(time.Minute)
+			b.close()
+		}
 	}
 }
 

@@ -87,7 +87,6 @@ func expandAddress(p *port, key, template string) (string, error) {
 
 func (p *port) Checker(command []string) probe.Checker { return &execChecker{(*run)(p), command} }
 
-func (p *port) Group() int                      { return int(p.main.group) }
 func (p *port) KillSignal() syscall.Signal      { return p.stop.killSignal() }
 func (p *port) Spared() bool                    { return p.stop.spared() }
 func (p *port) RecordSpared()                   { p.stop.recordSpared() }

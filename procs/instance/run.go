@@ -63,7 +63,7 @@ func (r *run) stable(now time.Duration) time.Duration {
 // hasLeftovers reports whether the run needs a teardown.
 func (r *run) hasLeftovers() bool {
 	return r.in.probing() || r.program.RemovesDirectories() || r.hadProcess && (len(r.program.PostStop) > 0 ||
-		r.program.KillMode != config.KillProcess && !r.in.Tree.Empty())
+		!sparesAll(r) && !r.in.Tree.Empty())
 }
 
 // snapshot returns the snapshot of the run.

@@ -53,7 +53,7 @@ func (r *run) killLeftovers(deadline time.Duration) {
 	in := r.in
 	r.stop.teardownDeadline = deadline
 	in.Save()
-	if r.program.KillMode == config.KillProcess {
+	if sparesAll(r) {
 		r.scope.Post(func() { r.leftoversKilled() })
 		return
 	}

@@ -55,6 +55,7 @@ type Host struct {
 	removing    workers.Job       // their work
 	pidFiles    workers.Pool      // workers that read pid files of programs
 	pidReading  workers.Job       // their work
+	pidPaths    sync.Map          // paths of the files that are read or will be
 	binds       workers.Pool      // one worker that opens sockets without a path
 	pathBinds   workers.Pool      // workers that open those with a path
 	// One worker that finds who has sockets, and how many connections they have

@@ -19,19 +19,29 @@ const pidFileSlots = 64
 // maxPIDFileBytes bounds the size of a pid file.
 const maxPIDFileBytes = 4096
 
-// ReadPIDFile implements [host.Host].
+// errPIDFileBusy is the error of a read whose path is being read.
+var errPIDFileBusy = errors.New("an earlier read has not ended: its file system may hang")
+
+// ReadPIDFile implements [host.Host]. Reads that hang must not use up all slots, so there is one of
+// a path at a time.
 func (k *Host) ReadPIDFile(path, user string, done func(pid int, err error)) (cancel func()) {
 	canceled := new(atomic.Bool)
-	k.pidReading.Begin(&k.pidFiles, func() {
-		if canceled.Load() {
-			return
-		}
-		pid, err := readPIDFile(path, user)
+	finish := func(pid int, err error) {
 		k.loop.Post(func() {
 			if !canceled.Load() {
 				done(pid, err)
 			}
 		})
+	}
+	if _, busy := k.pidPaths.LoadOrStore(path, true); busy {
+		finish(0, errPIDFileBusy)
+		return func() { canceled.Store(true) }
+	}
+	k.pidReading.Begin(&k.pidFiles, func() {
+		defer k.pidPaths.Delete(path)
+		if !canceled.Load() {
+			finish(readPIDFile(path, user))
+		}
 	})
 	return func() { canceled.Store(true) }
 }

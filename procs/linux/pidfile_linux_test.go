@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,5 +78,35 @@ func TestReadPIDFile(t *testing.T) {
 	}
 	if pid, err := readPIDFile(link+"/pid", ""); err == nil {
 		t.Errorf("readPIDFile follows the link of another user: %d", pid)
+	}
+}
+
+// TestPIDFileThatHangs: a read that hangs keeps one slot, however often its program looks again.
+// The others know why they fail.
+func TestPIDFileThatHangs(t *testing.T) {
+	b := newTreeBed(t, true)
+	path := filepath.Join(t.TempDir(), "pid")
+	if err := os.WriteFile(path, []byte("42"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	release, results := make(chan struct{}), make(chan error, 3)
+	read := func() {
+		b.On(func() { b.kernel.ReadPIDFile(path, "", func(_ int, err error) { results <- err }) })
+	}
+	b.kernel.pidFiles.Limit = 1
+	b.kernel.pidReading.Begin(&b.kernel.pidFiles, func() { <-release })
+	read()
+	read()
+	if err := <-results; !errors.Is(err, errPIDFileBusy) {
+		t.Errorf("second read: %v, want it refused", err)
+	}
+	close(release)
+	if err := <-results; err != nil {
+		t.Errorf("first read: %v", err)
+	}
+	b.kernel.pidReading.Wait()
+	read()
+	if err := <-results; err != nil {
+		t.Errorf("a read when none is under way: %v", err)
 	}
 }

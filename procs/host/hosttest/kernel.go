@@ -59,7 +59,9 @@ type Kernel struct {
 	IsExtra func(instance string) bool
 
 	PIDFiles map[string]int // pid files, by path; 0: an empty one
-	OpenErr  error          // for Open; nil: it succeeds
+	// Reads of pid files never end
+	PIDFilesHang bool
+	OpenErr      error // for Open; nil: it succeeds
 
 	v    *loop.Virtual
 	rng  *rand.Rand

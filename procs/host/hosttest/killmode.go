@@ -35,6 +35,8 @@ func (k *Kernel) checkStop(p *Process, sig syscall.Signal, group bool) {
 func (k *Kernel) mayReach(mode config.KillMode, p *Process, sig syscall.Signal, group bool) bool {
 	main := k.mains[p.Run]
 	switch {
+	case main != nil && main.isLauncher && main.Zombie: // p may be the unknown main process
+		return p.start >= main.start
 	case deadly(sig):
 		return main == nil || main == p || mode != config.KillProcess
 	case sig != syscall.SIGTERM:

@@ -87,9 +87,13 @@ func (s *Search) look() {
 		s.scan(s.guess)
 		return
 	}
+	slow := s.Scope.After(Pause, func() {
+		s.Run.LaunchWaits("it is still being read: its file system may hang")
+	})
 	var cancel *loop.Deferred
 	cancel = s.Scope.Defer(s.Host.ReadPIDFile(path, user, func(pid int, err error) {
 		cancel.Stop()
+		slow.Stop()
 		s.scan(func(found []host.Member) { s.take(pid, err, found) })
 	}))
 }

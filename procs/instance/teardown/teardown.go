@@ -42,9 +42,8 @@ type Options struct {
 type Run interface {
 	// Program returns its definition.
 	Program() *config.Program
-	// Group returns the process group of the first main process; that of a forking program is the
-	// one that was found first.
-	Group() int
+	// Spares reports whether a process stays.
+	Spares(m host.Member) bool
 	// KillSignal returns the signal for what has not ended in time.
 	KillSignal() syscall.Signal
 	// Spared reports whether what has not ended in time gets no signal.
@@ -125,7 +124,7 @@ func (t *Teardown) track(round *loop.Scope, found []host.Member) {
 	}
 	unwatched := false
 	for _, m := range found {
-		if t.Run.Program().KillMode == config.KillGroup && m.Group != t.Run.Group() {
+		if t.Run.Spares(m) {
 			m.Process.Close()
 			continue
 		}
