@@ -124,7 +124,7 @@ func (s *Supervisor) scalings(wanted []Scaling) (map[string]int, error) {
 	}
 	counts := map[string]int{}
 	for _, w := range wanted {
-		programs := s.selector.programs(w.Name)
+		programs := selection.Programs(s.config.active, w.Name)
 		if programName := config.ProgramOf(w.Name); len(programs) == 0 && programName != w.Name && s.config.active.Program(programName) != nil {
 			return nil, &ScaleError{w.Name, fmt.Sprintf("it is an instance: scale its program, as in %s=%d", programName, max(w.Replicas, 1))}
 		}

@@ -1,11 +1,10 @@
 package procs
 
 import (
-	"strconv"
 	"time"
 
-	"superd/internal/words"
 	"superd/loop"
+	"superd/procs/diagnosis"
 	"superd/procs/fsm"
 )
 
@@ -60,24 +59,7 @@ func (n *readyNotifier) update() {
 	}
 }
 
-// summary counts the instances: "3 instances: 2 running, 1 failed".
+// summary counts the instances.
 func (n *readyNotifier) summary() string {
-	text := []byte(words.Plural(len(n.registry.instances), "instance"))
-	separator := ": "
-	for _, states := range [][]fsm.State{
-		{fsm.Running}, {fsm.Spawning, fsm.Starting}, {fsm.Waiting},
-		{fsm.Stopping, fsm.StopPending, fsm.Killing, fsm.TearingDown},
-		{fsm.Backoff}, {fsm.Failed}, {fsm.Exited}, {fsm.Stopped},
-	} {
-		count := 0
-		for _, state := range states {
-			count += n.registry.counts[state]
-		}
-		if count > 0 {
-			text = strconv.AppendInt(append(text, separator...), int64(count), 10)
-			text = append(append(text, ' '), states[0].String()...)
-			separator = ", "
-		}
-	}
-	return string(text)
+	return diagnosis.Summary(len(n.registry.instances), &n.registry.counts)
 }

@@ -1,9 +1,6 @@
 package procs
 
 import (
-	"path"
-	"slices"
-
 	"superd/config"
 	"superd/procs/fsm"
 	"superd/procs/instance"
@@ -90,20 +87,6 @@ func (e *selector) noInstanceResults(found selected) []CommandResult {
 		outcomes = append(outcomes, CommandResult{Name: name, State: fsm.Stopped, Message: e.noInstancesText(name)})
 	}
 	return outcomes
-}
-
-// programs returns the configured programs that a name, a group or a glob selects.
-func (e *selector) programs(name string) []*config.Program {
-	if p := e.config.active.Program(name); p != nil {
-		return []*config.Program{p}
-	}
-	var found []*config.Program
-	for _, p := range e.config.active.Programs {
-		if ok, err := path.Match(name, p.Name); ok && err == nil || slices.Contains(p.Groups, name) {
-			found = append(found, p)
-		}
-	}
-	return found
 }
 
 // known returns all names that select something, some of them twice.

@@ -100,3 +100,17 @@ func (w *Matcher) Program(p *config.Program) bool {
 	}
 	return yes
 }
+
+// Programs returns the programs of a configuration that a name, a group or a glob selects.
+func Programs(c *config.Config, name string) []*config.Program {
+	if p := c.Program(name); p != nil {
+		return []*config.Program{p}
+	}
+	var found []*config.Program
+	for _, p := range c.Programs {
+		if ok, err := path.Match(name, p.Name); ok && err == nil || slices.Contains(p.Groups, name) {
+			found = append(found, p)
+		}
+	}
+	return found
+}

@@ -88,7 +88,7 @@ func (s *Search) look() {
 		return
 	}
 	slow := s.Scope.After(Pause, func() {
-		s.Run.LaunchWaits("it is still being read: its file system may hang")
+		s.OnWait("it is still being read: its file system may hang")
 	})
 	var cancel *loop.Deferred
 	cancel = s.Scope.Defer(s.Host.ReadPIDFile(path, user, func(pid int, err error) {
