@@ -183,11 +183,25 @@ func TestKillSparesLaterProcesses(t *testing.T) {
 			if b.kernel.cgroups == nil {
 				b.AwaitPids(tree, "no process", linuxtest.Count(0)) // a spawn cancels a kill
 			}
-			next := b.Start(tree, "web", "/bin/sleep", "60").Process.Pid()
+			next := startWhenFree(b, tree).Process.Pid()
 			b.AwaitPids(tree, fmt.Sprintf("%d and not %d", next, old), func(pids []int) bool { return slices.Equal(pids, []int{next}) })
 			b.End(tree)
 		}
 	})
+}
+
+// startWhenFree starts a process in a tree, as often as what was killed there is still about to end.
+func startWhenFree(b *treeBed, tree host.Tree) host.Child {
+	program := &config.Program{Name: "web", Command: []string{"/bin/sleep", "60"}, Settings: &config.Settings{}}
+	for deadline := time.Now().Add(linuxtest.Patience); ; {
+		child, err := b.Try(tree, program)
+		if err == nil {
+			return child
+		}
+		if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
+			b.T.Fatal(err)
+		}
+	}
 }
 
 func TestLookOpensALimitedNumber(t *testing.T) {
