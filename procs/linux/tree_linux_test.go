@@ -190,7 +190,7 @@ func TestKillSparesLaterProcesses(t *testing.T) {
 	})
 }
 
-// startWhenFree starts a process in a tree, as often as what was killed there is still about to end.
+// startWhenFree starts a process in a tree: again while what was killed there is about to end.
 func startWhenFree(b *treeBed, tree host.Tree) host.Child {
 	program := &config.Program{Name: "web", Command: []string{"/bin/sleep", "60"}, Settings: &config.Settings{}}
 	for deadline := time.Now().Add(linuxtest.Patience); ; {

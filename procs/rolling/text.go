@@ -43,7 +43,7 @@ func (r *Roll) Text(program string) string {
 		text += fmt.Sprintf(", ended (%s); %s until the others are up: %s", r.Failure, extra, decide)
 	case snapshot.RollEnds:
 		text += ", stopping " + extra
-	case snapshot.RollRestarts:
+	case snapshot.RollRestarts, snapshot.RollOver: // what is over is no [Roll]
 	}
 	return text
 }
