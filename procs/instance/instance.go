@@ -5,6 +5,7 @@ import (
 
 	"superd/config"
 	"superd/loop"
+	"superd/procs/counters"
 	"superd/procs/eventlog"
 	"superd/procs/execprobe"
 	"superd/procs/fsm"
@@ -28,7 +29,8 @@ type Instance struct {
 	restartTimer *loop.Timer   // pending RestartDue; nil without one
 	since        time.Duration // when the shown state began
 	LastExit     *ExitStatus   // how the last run ended; nil before the first end
-	*problems                  // never nil
+	Counts       counters.Counts
+	*problems    // never nil
 	// Progress of its schedule; nil for a program without one
 	Schedule       *scheduleState
 	checks         *execprobe.Runner // runs its exec checks; nil before the first one
@@ -172,7 +174,7 @@ func (in *Instance) Snapshot() *snapshot.Instance {
 		Config: in.Env.Config.Number(), Removed: in.Membership.Leaves(),
 		Quarantined: in.Quarantine != nil, Since: in.since,
 		LastCompletedStart: in.completedStart, Tree: in.Tree.Path(),
-		Exit: in.LastExit.snapshot(), LastReload: in.LastReload,
+		Exit: in.LastExit.snapshot(), LastReload: in.LastReload, Counts: in.Counts,
 	}
 	if in.Membership.Leaves() {
 		v.Definition = snapshot.WithoutMistakes(in.Program)
@@ -200,7 +202,7 @@ func (in *Instance) Snapshot() *snapshot.Instance {
 func (in *Instance) Restore(v *snapshot.Instance) {
 	in.Machine.Restore(v.Machine(), v.Run != nil)
 	in.since, in.completedStart = v.Since, v.LastCompletedStart
-	in.LastExit = restoreExit(v.Exit)
+	in.LastExit, in.Counts = restoreExit(v.Exit), v.Counts
 	if v.LastReload != nil {
 		in.ownProblems().LastReload = v.LastReload
 	}

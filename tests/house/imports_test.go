@@ -31,17 +31,18 @@ var allowed = map[string]string{
 		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
 	"control/server": `config config/listen control internal/escape internal/procfs internal/signame logs logs/follow
-		logs/segment procs procs/diagnosis procs/eventlog procs/fsm procs/host procs/probe procs/selection`,
+		logs/segment procs procs/counters procs/diagnosis procs/eventlog procs/fsm procs/host
+		procs/probe procs/selection`,
 	"control": "config",
 	"doctor": `internal/execshim internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox
 		sandbox/shim`,
 	"procs": `config config/environ internal/signame internal/words logs loop loop/task pidfd
-		procs/deps procs/diagnosis procs/eventlog
+		procs/counters procs/deps procs/diagnosis procs/eventlog
 		procs/fsm procs/handover procs/host procs/instance procs/instance/beside
 		procs/instance/paths procs/onconnect procs/outputevents procs/probe procs/reaper procs/rolling
 		procs/schedule procs/selection procs/snapshot procs/sockets`,
 	"procs/instance": `config config/environ internal/signame internal/words logs logs/segment loop
-		pidfd procs/deps procs/eventlog
+		pidfd procs/counters procs/deps procs/eventlog
 		procs/execprobe procs/fsm procs/host procs/instance/beside procs/instance/directories procs/instance/health
 		procs/instance/launch procs/instance/output procs/instance/paths procs/instance/teardown
 		procs/notify procs/probe procs/schedule procs/snapshot procs/sockets`,
@@ -71,6 +72,7 @@ var allowed = map[string]string{
 	"procs/linux/listener":  "config config/listen internal/passwd internal/procfs internal/safepath",
 	"procs/linux/proctree":  "config internal/procfs internal/workers pidfd procs/host",
 	"procs/linux/linuxtest": "config config/environ internal/procfs loop pidfd procs/host",
+	"procs/counters":        "procs/fsm",
 	"procs/deps":            "",
 	"procs/diagnosis":       "config internal/words logs procs/eventlog procs/fsm procs/host procs/probe",
 	"procs/outputevents":    "internal/words logs loop procs/eventlog procs/fsm procs/handover procs/instance",
@@ -84,7 +86,7 @@ var allowed = map[string]string{
 	"procs/rundir": `internal/procfs internal/safepath internal/syscalls procs/eventlog
 		procs/journal`,
 	"procs/schedule":              "config/codec loop",
-	"procs/snapshot":              "config config/listen internal/workers pidfd procs/fsm procs/journal procs/schedule",
+	"procs/snapshot":              "config config/listen internal/workers pidfd procs/counters procs/fsm procs/journal procs/schedule",
 	"procs/snapshot/snapshottest": "config",
 	"keeper":                      "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
 	"keeper/fdstore":              "",
