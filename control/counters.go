@@ -18,30 +18,32 @@ type Counters struct {
 	Instances []InstanceCounter `json:"instances"` // by name
 }
 
-// An InstanceCounter is the part of [Counters] about an instance.
+// An InstanceCounter is the part of [Counters] about an instance. Values that do not apply are
+// absent, since there may be thousands of instances; so are zeros.
 type InstanceCounter struct {
 	Name    string `json:"name"`
 	Program string `json:"program"`
 	Replica int    `json:"replica"` // SUPERD_REPLICA
 	State   string `json:"state"`
-	Healthy *bool  `json:"healthy"` // null: no health check, or none has finished yet
+	Healthy *bool  `json:"healthy,omitzero"` // absent: no health check, or none has finished yet
 
-	Starts        map[string]uint32 `json:"starts"`         // by the kind of their reason
-	StartFailures uint32            `json:"start_failures"` // starts without a process
+	Starts        map[string]uint32 `json:"starts,omitzero"`         // by the kind of their reason
+	StartFailures uint32            `json:"start_failures,omitzero"` // starts without a process
 	// Ends of main processes: success, failure (another exit code), signal, stopped (by superd) and
 	// unknown
-	Exits map[string]uint32 `json:"exits"`
+	Exits map[string]uint32 `json:"exits,omitzero"`
 
-	MainStarted  *time.Time `json:"main_started_at"`   // start of the main process; null: none
-	RestartDelay *float64   `json:"restart_delay_s"`   // until the restart; null: none is due
-	ScheduleNext *time.Time `json:"schedule_next_at"`  // next time of its schedule; null: none
-	CheckSeconds *float64   `json:"health_check_s"`    // how long the last health check took
-	CPU          float64    `json:"cpu_s"`             // of all its processes so far
-	RSS          int64      `json:"rss_bytes"`         // resident memory of its processes
-	Processes    int        `json:"processes"`         // that live
-	LogBytes     int64      `json:"log_bytes"`         // of output that is in its log
-	DroppedBytes int64      `json:"log_dropped_bytes"` // of output that was dropped
-	LogFailing   bool       `json:"log_failing"`       // output does not get into its log
+	MainStarted  *time.Time `json:"main_started_at,omitzero"`  // start of the main process
+	RestartDelay *float64   `json:"restart_delay_s,omitzero"`  // until the restart
+	ScheduleNext *time.Time `json:"schedule_next_at,omitzero"` // next time of its schedule
+	CheckSeconds *float64   `json:"health_check_s,omitzero"`   // duration of the last health check
+
+	CPU          float64 `json:"cpu_s,omitzero"`             // of all its processes so far
+	RSS          int64   `json:"rss_bytes,omitzero"`         // resident memory of its processes
+	Processes    int     `json:"processes,omitzero"`         // that live
+	LogBytes     int64   `json:"log_bytes,omitzero"`         // of output that is in its log
+	DroppedBytes int64   `json:"log_dropped_bytes,omitzero"` // of output that was dropped
+	LogFailing   bool    `json:"log_failing,omitzero"`       // output does not get into its log
 }
 
 // A Readiness says whether what was asked for is ready.

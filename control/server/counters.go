@@ -72,9 +72,17 @@ func (s *Server) readUsages(all []procs.Measured) ([]counters.Reading, []host.Tr
 	}
 	s.statReads <- struct{}{} // few goroutines read processes at the same time
 	defer func() { <-s.statReads }()
-	usages, readings := s.options.TreeUsages(mains, pids), make([]counters.Reading, len(all))
+	trees := make(chan []host.TreeUsage, 1)
+	go func() { trees <- s.options.TreeUsages(mains, pids) }()
+	stats, errs := make([]procfs.Stat, len(all)), make([]error, len(all))
+	for i, pid := range pids {
+		if pid != 0 {
+			stats[i], errs[i] = procfs.ReadStat(pid)
+		}
+	}
+	usages, readings := <-trees, make([]counters.Reading, len(all))
 	for i := range all {
-		st, u := &all[i], &usages[i]
+		st, u, p := &all[i], &usages[i], &stats[i]
 		readings[i] = counters.Reading{
 			Instance: st.Name, Pid: st.Main.Pid, Start: st.Main.Start, Ended: st.Counts.CPU,
 		}
@@ -84,8 +92,7 @@ func (s *Server) readUsages(all []procs.Measured) ([]counters.Reading, []host.Tr
 		if st.Main.Pid == 0 {
 			continue
 		}
-		p, err := procfs.ReadStat(st.Main.Pid)
-		if err != nil || p.Start != st.Main.Start {
+		if errs[i] != nil || p.Start != st.Main.Start {
 			readings[i].Live = -1
 			continue
 		}

@@ -2,8 +2,8 @@
 // no process.
 //
 // [Counts] are in the record of their instance, so a successor has them together with what they
-// count. [Totals] are of what changes without a record: bytes of output and processor time. They are
-// recorded when a client gets them, so a total that was reported never decreases.
+// count. [Totals] are of what changes without a record: bytes of output and processor time. They
+// are recorded when a client gets them, so a total that was reported never decreases.
 package counters
 
 import (
@@ -16,10 +16,11 @@ import (
 
 // Counts counts the runs of an instance.
 type Counts struct {
-	Starts     Starts        `json:"starts,omitzero"`
-	NotStarted uint32        `json:"not_started,omitempty"` // starts that failed
-	Exits      Exits         `json:"exits,omitzero"`
-	CPU        time.Duration `json:"cpu,omitempty"` // processor time of the main processes that ended
+	Starts     Starts `json:"starts,omitzero"`
+	NotStarted uint32 `json:"not_started,omitempty"` // starts that failed
+	Exits      Exits  `json:"exits,omitzero"`
+	// Processor time of the main processes that ended
+	CPU time.Duration `json:"cpu,omitempty"`
 }
 
 // Exit counts the end of a main process.

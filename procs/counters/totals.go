@@ -27,8 +27,8 @@ type Total struct {
 
 // add returns the total up to a later reading.
 //
-// What a process has used since the last reading before its end is in Ended only. A process that was
-// not waited for is missing in the next reading: the value of those that live may be smaller.
+// What a process has used since the last reading before its end is in Ended only. A process that
+// was not waited for is missing in the next reading: the value of those that live may be smaller.
 func (t Total) add(r Reading) Total {
 	same := r.Pid != 0 && r.Pid == t.Pid && r.Start == t.Start
 	used := max(0, r.Live-t.Live)

@@ -56,8 +56,8 @@ func removeFiles(dir string) error {
 	return errors.Join(errs...)
 }
 
-// resume reads the totals, and returns the greatest number in the files, 0 if there is none. It adds
-// one if the newest file ends in an incomplete line.
+// resume reads the totals, and returns the greatest number in the files, 0 if there is none. It
+// adds one if the newest file ends in an incomplete line.
 func (f *files) resume() (cursor uint64) {
 	opened, _, err := f.open()
 	if err != nil {

@@ -44,7 +44,7 @@ func TestTotalsContinue(t *testing.T) {
 	}
 }
 
-// TestTotalsOfDamagedFiles: without a header, or with a damaged one, the events that are kept count.
+// TestTotalsOfDamagedFiles: without a header, or with a damaged one, the kept events count.
 func TestTotalsOfDamagedFiles(t *testing.T) {
 	line := func(i int, k Kind) string {
 		return fmt.Sprintf(`{"cursor":%d,"at":"2026-11-21T07:20:45.123456Z","kind":"%s"}`+"\n", i, k)

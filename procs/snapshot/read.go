@@ -18,8 +18,8 @@ import (
 )
 
 // Read returns what the journal says. What it refuses makes the snapshot incomplete, except for
-// scales, rolls, schedules and totals: no process depends on these. restore decodes configurations; one
-// that fails counts as unknown, too. It is called on several goroutines.
+// scales, rolls, schedules and totals: no process depends on these. restore decodes configurations;
+// one that fails counts as unknown, too. It is called on several goroutines.
 func Read(state *journal.State, restore Restorer) *Snapshot {
 	s := &Snapshot{
 		Existed: state.Existed, OtherBoot: state.OtherBoot,

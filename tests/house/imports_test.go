@@ -25,15 +25,18 @@ const (
 //
 // Only cmd/superd imports procs/linux: procs knows the system as procs/host.
 var allowed = map[string]string{
-	"cmd/superd": `config config/codec control control/server doctor internal/escape
+	"cmd/superd": `config config/codec control control/locate control/server doctor internal/escape
 		internal/execshim internal/failpoint internal/gcpacer internal/logqueue internal/procfs
 		internal/terminal internal/threads internal/words keeper keeper/fdstore logs logs/read loop pidfd procs procs/eventlog procs/host
 		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
+	"cmd/superd-ui":   "control control/locate internal/terminal metrics",
 	"control/server": `config config/listen control internal/escape internal/procfs internal/signame logs logs/follow
 		logs/segment procs procs/counters procs/diagnosis procs/eventlog procs/fsm procs/host
 		procs/probe procs/selection`,
-	"control": "config",
+	"control":        "config",
+	"control/locate": "config control",
+	"metrics":        "control",
 	"doctor": `internal/execshim internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox
 		sandbox/shim`,
 	"procs": `config config/environ internal/signame internal/words logs loop loop/task pidfd
@@ -186,6 +189,33 @@ func TestImports(t *testing.T) {
 	for name := range allowed {
 		if _, exists := found[name]; !exists {
 			t.Errorf("there is no package %s: remove it from the table", name)
+		}
+	}
+}
+
+// heavy are modules, by the beginning of their path, that only superd-ui links: they would add to
+// the start of each `superd ctl` and to the memory of the supervisor.
+var heavy = []string{"github.com/prometheus/", "google.golang.org/protobuf"}
+
+// TestHeavyModules: superd links none of the large modules of superd-ui.
+func TestHeavyModules(t *testing.T) {
+	deps := func(command string) []string {
+		list := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/"+command)
+		list.Dir = "../.."
+		list.Stderr = os.Stderr
+		out, err := list.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Fields(string(out))
+	}
+	for _, prefix := range heavy {
+		isHeavy := func(path string) bool { return strings.HasPrefix(path, prefix) }
+		if i := slices.IndexFunc(deps("superd"), isHeavy); i >= 0 {
+			t.Errorf("cmd/superd links %s: move what needs it to cmd/superd-ui", deps("superd")[i])
+		}
+		if !slices.ContainsFunc(deps("superd-ui"), isHeavy) {
+			t.Errorf("cmd/superd-ui no longer links %s: remove it from the list", prefix)
 		}
 	}
 }
