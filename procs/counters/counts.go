@@ -38,6 +38,9 @@ var startReasons = [...]fsm.ReasonKind{
 // Starts counts the starts of main processes, in the order of startReasons.
 type Starts [len(startReasons)]uint32
 
+// StartedOnce returns the count of a single start by request.
+func StartedOnce() Starts { return Starts{1} }
+
 // Add counts a start.
 func (s *Starts) Add(reason fsm.ReasonKind) {
 	for i, kind := range startReasons {

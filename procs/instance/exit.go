@@ -88,7 +88,7 @@ func (m *mainProcess) reap(process host.Process) {
 		m.group = int32(pid)
 	}
 	in.clearUnkillable()
-	in.LastExit = &ExitStatus{Known: exit.Known, Code: exit.Code, EndedAt: now}
+	in.ownProblems().LastExit = &ExitStatus{Known: exit.Known, Code: exit.Code, EndedAt: now}
 	if exit.Signal != 0 {
 		in.LastExit.Signal, in.LastExit.SignalNumber = signame.Name(exit.Signal), int(exit.Signal)
 	}

@@ -150,7 +150,11 @@ func (a *spawnAttempt) failed(reason fsm.Reason, fault host.Fault) {
 func (m *mainProcess) recordStart() {
 	r := m.run
 	why := r.in.Machine.StartReason()
-	r.in.Counts.Starts.Add(why.Kind)
+	if r.in.problems == &noProblems && why.Kind == fsm.ReasonStarted {
+		r.in.problems = &startedOnce
+	} else {
+		r.in.ownProblems().Counts.Starts.Add(why.Kind)
+	}
 	if r.recordedBefore.Start {
 		return
 	}
@@ -162,7 +166,7 @@ func (m *mainProcess) recordStart() {
 
 // recordNoStart records a start that failed, with the output of its hooks.
 func (r *run) recordNoStart(reason fsm.Reason) {
-	r.in.Counts.NotStarted++
+	r.in.ownProblems().Counts.NotStarted++
 	r.in.Record(eventlog.WithReason(eventlog.Event{Kind: eventlog.NoStart}, reason))
 	if r.hadProcess {
 		recordTail(r)
