@@ -3,6 +3,7 @@ package metrics
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +22,7 @@ import (
 
 	"superd/control"
 	"superd/tests/golden"
+	"superd/tests/table"
 )
 
 // example has each metric.
@@ -150,6 +153,59 @@ func TestFileIsReplacedAsAWhole(t *testing.T) {
 	}
 }
 
+// TestPageIsUpToDate: the page has all metrics with their labels. -update writes it.
+func TestPageIsUpToDate(t *testing.T) {
+	const page = "../docs/metrics.md"
+	var rows [][]string
+	for _, f := range Families(example()) {
+		var labels []string
+		for _, l := range f.GetMetric()[0].GetLabel() {
+			if name := l.GetName(); name != "program" && name != "replica" {
+				labels = append(labels, "`"+name+"`")
+			}
+		}
+		rows = append(rows, []string{
+			"`" + f.GetName() + "`", strings.ToLower(f.GetType().String()), strings.Join(labels, ", "), f.GetHelp(),
+		})
+	}
+	text := table.Markdown([]string{"metric", "type", "further labels", ""}, rows)
+	if golden.Update() {
+		if err := table.Replace(page, "metrics", text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(got), text) {
+		t.Error("docs/metrics.md has other metrics: go test ./metrics -update")
+	}
+}
+
+// BenchmarkHandler serves the metrics of 1,000 programs.
+func BenchmarkHandler(b *testing.B) {
+	c := example()
+	web := c.Instances[1]
+	c.Instances = nil
+	for i := range 1000 {
+		web.Program = fmt.Sprintf("program-%d", i)
+		c.Instances = append(c.Instances, web)
+	}
+	server := httptest.NewServer(Handler(func(context.Context) (control.Counters, error) { return *c, nil }))
+	defer server.Close()
+	for b.Loop() {
+		answer, err := http.Get(server.URL)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+			b.Fatal(err)
+		}
+		answer.Body.Close()
+	}
+}
+
 // BenchmarkText writes the metrics of 1,000 programs.
 func BenchmarkText(b *testing.B) {
 	c := example()
@@ -163,6 +219,40 @@ func BenchmarkText(b *testing.B) {
 	for b.Loop() {
 		if err := Write(io.Discard, c, false); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// TestPackaging: each metric that the dashboard and the alerts name exists, and the dashboard shows
+// all of them.
+func TestPackaging(t *testing.T) {
+	known := map[string]bool{}
+	for _, f := range Families(example()) {
+		known[f.GetName()] = true
+	}
+	names := regexp.MustCompile(`\bsuperd_[a-z_]+`)
+	dashboard := ""
+	for _, path := range []string{"../packaging/grafana/superd.json", "../packaging/prometheus/superd.rules.yml"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names.FindAllString(string(text), -1) {
+			if !known[name] {
+				t.Errorf("%s: there is no metric %s", path, name)
+			}
+		}
+		if filepath.Ext(path) == ".json" {
+			dashboard = string(text)
+			if !json.Valid(text) {
+				t.Errorf("%s is no JSON", path)
+			}
+		}
+	}
+	for name := range known {
+		// superd_ready and superd_start_time_seconds are for scripts
+		if !strings.Contains(dashboard, name) && name != "superd_ready" && name != "superd_start_time_seconds" {
+			t.Errorf("the dashboard does not show %s", name)
 		}
 	}
 }
