@@ -98,7 +98,7 @@ func TestCountersContinue(t *testing.T) {
 		t.Errorf("the state of a running program is %v, want 1", got)
 	}
 	d.Kill()
-	d = s.Start()
+	s.Start()
 	second := after(first, 2, "kill -9")
 	s.MustCtl("upgrade", "--binary", s.BuildVersion("two", "2.0"))
 	third := after(second, 2, "an upgrade")
