@@ -6,7 +6,7 @@ TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers bench bench-sandbox bench-loop bench-quick clean
+.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-metrics bench bench-sandbox bench-loop bench-quick clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -15,8 +15,9 @@ run: build ## build superd and run two programs that print random numbers, until
 	@# A job of its own in the terminal, so that Ctrl-C reaches superd alone and make shows how it ended.
 	@bash -mc './superd run -c examples/random/superd.toml; exit $$?'
 
-build: shim ## build ./superd, a static binary
+build: shim ## build ./superd and ./superd-ui, static binaries
 	go build -trimpath -o superd ./cmd/superd
+	go build -trimpath -ldflags='-s -w' -o superd-ui ./cmd/superd-ui
 
 # The exec shim with the sandbox is embedded in superd. GOARCH applies to both.
 shim:
@@ -48,17 +49,17 @@ lint: ## run golangci-lint with the linters of .golangci.yml
 ARCHITECTURES = arm64 riscv64 386 arm ppc64le s390x loong64
 cross: ## check the types for every architecture, and build some
 	go -C tools run ./typecheck $(ARCHITECTURES:%=linux/%) linux/amd64,superd_forkexec
-	go -C tools run ./typecheck darwin/arm64 -- ./cmd/superd
+	go -C tools run ./typecheck darwin/arm64 -- ./cmd/superd ./cmd/superd-ui
 	GOOS=darwin GOARCH=arm64 go vet ./cmd/superd
 	GOARCH=riscv64 go vet ./pidfd/...
 	GOARCH=riscv64 go build ./pidfd/...
 	GOARCH=arm64 go vet ./pidfd/...
-	GOARCH=arm64 go build -o /dev/null ./cmd/superd ./cmd/superd-exec
+	GOARCH=arm64 go build -o /dev/null ./cmd/superd ./cmd/superd-exec ./cmd/superd-ui
 
 cross-build: ## build superd for every architecture and for macOS
 	@set -e; for arch in $(ARCHITECTURES); do \
 		echo "go build: linux/$$arch"; \
-		GOARCH=$$arch go build -o /dev/null ./cmd/superd ./cmd/superd-exec; \
+		GOARCH=$$arch go build -o /dev/null ./cmd/superd ./cmd/superd-exec ./cmd/superd-ui; \
 	done
 	GOOS=darwin GOARCH=arm64 go build -o /dev/null ./cmd/superd
 
@@ -117,6 +118,10 @@ test-containers: ## test superd as PID 1 of containers made by runc (root)
 	tests/containers/install-deps.sh
 	go test ./tests/containers -count=1 -timeout 10m -v -containers
 
+test-metrics: ## have Debian's Prometheus scrape and check the metrics of superd (root; 2 minutes)
+	tests/prometheus/install-deps.sh
+	go test ./tests/prometheus -prometheus -count=1 -v -timeout 10m
+
 ONLY   ?=
 ROUNDS ?= 3
 PEERS  ?= 1
@@ -159,4 +164,4 @@ lives: ## print through how many files an exit, a reload and others go
 	@go -C tools run ./lives
 
 clean: ## remove what was built, and the output of the example
-	rm -rf superd examples/random/log examples/random/run
+	rm -rf superd superd-ui examples/random/log examples/random/run

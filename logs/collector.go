@@ -219,6 +219,10 @@ func (c *Collector) startWatch() {
 	}
 }
 
+// Written returns how many bytes of output are in the log or with its sink since the collector was
+// made. What a program writes to its log itself does not count. Safe for concurrent use.
+func (c *Collector) Written() int64 { return c.written.Load() }
+
 // Outage returns the present outage, nil if there is none that is known of. Safe for concurrent
 // use.
 func (c *Collector) Outage() *Outage { return c.outage.Load() }

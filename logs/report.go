@@ -15,6 +15,7 @@ func (s *stream) countWritten(n int64) {
 		return
 	}
 	s.total += n
+	s.c.written.Add(n)
 	if s.c.silent.Load() {
 		s.c.reportRunStart()
 	}

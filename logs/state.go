@@ -164,6 +164,7 @@ type Collector struct {
 	silent  atomic.Bool           // the present run has printed nothing yet
 	resumed atomic.Bool           // a predecessor began this collector's first run
 	reopen  atomic.Bool           // the file must be opened anew, with options
+	written atomic.Int64          // bytes of output that are in the log
 	drops   atomic.Pointer[drops] // nil: nothing was dropped
 	outage  atomic.Pointer[Outage]
 	// startUnsaved is set for each stream where the present run has printed nothing yet and whose

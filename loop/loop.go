@@ -59,7 +59,7 @@ type Loop struct {
 	slots  []slot  // by descriptor number
 	timers timerHeap
 	armed  uint64 // number of the last timer armed, for the order of those due at one instant
-	lag    Lag
+	lag    lagMeter
 	clocks []*ClockWatch
 	read   Clocks // clocks of the turn readIn
 	readIn uint64

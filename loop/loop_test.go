@@ -395,6 +395,33 @@ func TestLag(t *testing.T) {
 	}
 }
 
+// TestRecentLag: the recent lag covers this minute and the one before, also when the loop rests.
+func TestRecentLag(t *testing.T) {
+	l := new(Loop)
+	at := func(now time.Duration, want time.Duration) {
+		t.Helper()
+		l.now = now
+		if got := l.Lag().Recent; got != want {
+			t.Errorf("at %v the recent lag is %v, want %v", now, got, want)
+		}
+	}
+	l.now = 10 * time.Second
+	l.noteLag(time.Second)
+	l.noteLag(time.Millisecond)
+	at(59*time.Second, time.Second)
+	at(119*time.Second, time.Second)
+	at(121*time.Second, 0)
+	l.noteLag(time.Millisecond)
+	at(179*time.Second, time.Millisecond)
+	l.now = 185 * time.Second
+	l.noteLag(2 * time.Millisecond)
+	at(239*time.Second, 2*time.Millisecond)
+	at(10*time.Minute, 0)
+	if l.Lag().Max != time.Second {
+		t.Errorf("Max = %v, want 1s", l.Lag().Max)
+	}
+}
+
 func TestNoLagWithoutAReason(t *testing.T) {
 	v := NewVirtual(1)
 	v.Root().Every(time.Second, func() {})

@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"superd/procs/counters"
 	"superd/procs/fsm"
 	"superd/procs/handover"
 	"superd/procs/snapshot"
@@ -17,6 +18,7 @@ type selfRecord struct {
 	exitPolicy *exitPolicy
 	rolls      *rolls
 
+	totals        counters.Totals
 	leavesRecords bool // see [Supervisor.LeavesRecords]
 }
 
@@ -40,6 +42,7 @@ func (s *selfRecord) snapshot() *snapshot.Superd {
 func (s *selfRecord) restore(r *snapshot.Snapshot) (known bool) {
 	s.recorder.SetStarts(r.LastStart)
 	s.Schedules.Restore(r.Schedules)
+	s.totals = r.Totals
 	v := r.Superd
 	v.Begun = v.Begun || r.Lives()
 	if !s.options.Predecessor.Resumed {
@@ -49,6 +52,16 @@ func (s *selfRecord) restore(r *snapshot.Snapshot) (known bool) {
 	s.shutdown.restore(v.Shutdown)
 	s.exitPolicy.restore(&v)
 	return known
+}
+
+// count adds readings of all instances to the totals, and queues these if they differ.
+func (s *selfRecord) count(readings []counters.Reading) counters.Totals {
+	next, changed := s.totals.Add(readings)
+	if changed && !s.recorder.Ended() {
+		s.recorder.Queue(snapshot.TotalsKey, next)
+	}
+	s.totals = next
+	return next
 }
 
 // saveEnd removes all records except the state of schedules and the programs that an operator has
@@ -79,5 +92,6 @@ func (s *selfRecord) saveEnd() {
 		s.recorder.Queue(snapshot.RollKey(program), nil)
 	}
 	s.config.removeRecords()
+	s.recorder.Queue(snapshot.TotalsKey, nil)
 	s.recorder.Queue(snapshot.SuperdKey, &snapshot.Superd{Ended: true})
 }

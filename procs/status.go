@@ -62,6 +62,8 @@ type Info struct {
 	Programs     int // number of instances
 	Running      int
 	ShuttingDown bool
+	Ready        bool          // as the service manager was told
+	Lag          time.Duration // of the loop, the largest of the last minute or two
 }
 
 // Info returns the status of superd itself.
@@ -73,6 +75,8 @@ func (s *Supervisor) Info() Info {
 		Programs:     len(s.registry.instances),
 		Running:      s.registry.counts[fsm.Running],
 		ShuttingDown: s.shutdown.begun,
+		Ready:        s.readyNotifier.ready && !s.shutdown.begun,
+		Lag:          s.Loop.Lag().Recent,
 	}
 }
 

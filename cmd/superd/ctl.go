@@ -1,20 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"superd/config"
 	"superd/control"
+	"superd/control/locate"
 	"superd/internal/terminal"
 )
 
@@ -62,6 +59,7 @@ func ctlCommands(flags *ctlFlags) []subcommand {
 	}
 	return []subcommand{
 		{"status", of(newStatusCommand)},
+		{"ready", of(newReadyCommand)},
 		{"start", of(newStartCommand)},
 		{"stop", of(newStopCommand)},
 		{"restart", of(newRestartCommand)},
@@ -92,39 +90,11 @@ func (f *ctlFlags) client() (*control.Client, error) {
 }
 
 func (f *ctlFlags) socket() (string, error) {
-	conf, err := f.load()
+	path, err := locate.Socket(f.config, f.runtimeDir)
 	if err != nil {
-		return "", err
+		return "", usageError{err}
 	}
-	dir, err := filepath.Abs(config.RuntimeDir(f.runtimeDir, conf, os.Getenv, os.Geteuid()))
-	if err != nil {
-		return "", fmt.Errorf("find runtime directory: %w", err)
-	}
-	return filepath.Join(dir, control.SocketName), nil
-}
-
-// load returns the configuration, or nil if it does not determine the runtime directory. A file
-// that does not contain the name of that key is not parsed, as it may define a thousand programs.
-func (f *ctlFlags) load() (*config.Config, error) {
-	if f.runtimeDir != "" || f.config == "" && os.Getenv("SUPERD_RUNTIME_DIR") != "" {
-		return nil, nil
-	}
-	path, err := config.Find(f.config, os.Getenv, os.Geteuid())
-	if err != nil && f.config == "" {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, usageError{err}
-	}
-	text, err := os.ReadFile(path)
-	if err == nil && !bytes.Contains(text, []byte("runtime_dir")) {
-		return nil, nil
-	}
-	conf, err := config.Load(path)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("find runtime directory: correct the configuration, or name the directory with --runtime-dir:\n%w", err)}
-	}
-	return conf, nil
+	return path, nil
 }
 
 // completeNames completes names of instances. It asks the superd that the flags select.

@@ -63,6 +63,7 @@ func (d *daemon) serve(listener net.Listener, version control.Version) {
 	s := server.New(server.Options{
 		Post:       d.loop.Post,
 		Supervisor: d.supervisor,
+		Meter:      procs.NewMeter(d.supervisor),
 		Events:     d.events,
 		Log:        d.log,
 		Version:    version,

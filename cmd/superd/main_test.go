@@ -189,7 +189,7 @@ func TestExitStatuses(t *testing.T) {
 			tt.stderr == "" && stderr.Len() > 0 {
 			t.Errorf("superd %s: status %d, stdout %q, stderr %q\nwant %d, %q, %q", strings.Join(tt.args, " "), got, &stdout, &stderr, tt.want, tt.stdout, tt.stderr)
 		}
-		if n := strings.Count(stderr.String(), "\n"); n > 35 {
+		if n := strings.Count(stderr.String(), "\n"); n > 40 {
 			t.Errorf("superd %s: %d lines of errors do not fit a screen", strings.Join(tt.args, " "), n)
 		}
 	}

@@ -6,7 +6,9 @@ import (
 )
 
 // platformCommands are the commands that only Linux has.
-var platformCommands = []subcommand{{"doctor", newDoctorCommand}, {"clean-cgroup", newCleanCgroupCommand}}
+var platformCommands = []subcommand{
+	{"metrics", newMetricsCommand}, {"doctor", newDoctorCommand}, {"clean-cgroup", newCleanCgroupCommand},
+}
 
 // becomeProgram does not return if this process is the exec shim of a program.
 func becomeProgram() { execshim.Run(nil) }

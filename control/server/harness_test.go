@@ -23,6 +23,7 @@ import (
 	"superd/logs"
 	"superd/loop"
 	"superd/procs"
+	"superd/procs/counters"
 	"superd/procs/diagnosis"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
@@ -45,6 +46,8 @@ type fakeSupervisor struct {
 	watchers   map[int]func()
 	next       int
 	calls      chan string // the calls
+	counts     map[string]counters.Counts
+	readings   []counters.Reading // of the last count
 }
 
 func (f *fakeSupervisor) note(format string, args ...any) { f.calls <- fmt.Sprintf(format, args...) }
@@ -291,7 +294,7 @@ func newHarness(t *testing.T, adjust ...func(*Server)) *harness {
 	h.client = control.NewClient(h.path)
 	h.events = eventlog.Open(t.TempDir(), eventlog.MaxSize, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() { h.events.Close(patience) })
-	h.server = New(Options{Post: l.Post, Supervisor: h.fake, Events: h.events, Log: slog.New(slog.DiscardHandler), UID: os.Geteuid(), TreeUsages: noUsages,
+	h.server = New(Options{Post: l.Post, Supervisor: h.fake, Meter: h.fake, Events: h.events, Log: slog.New(slog.DiscardHandler), UID: os.Geteuid(), TreeUsages: noUsages,
 		Version: control.Version{Version: "1.2.3", Features: map[string]bool{"pidfs": true}}})
 	for _, f := range adjust {
 		f(h.server)

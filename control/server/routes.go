@@ -49,6 +49,9 @@ func (s *Server) routes() []route {
 		{"POST", "/v1/shutdown", nil, s.shutdown},
 		{"POST", "/v1/upgrade", []string{"binary"}, s.upgrade},
 		{"GET", "/v1/version", nil, s.version},
+		{"GET", "/v1/counters", nil, s.counters},
+		{"GET", "/healthz", nil, s.healthz},
+		{"GET", "/readyz", []string{"name"}, s.readyz},
 	}
 	for _, op := range []procs.Op{procs.OpStart, procs.OpStop, procs.OpRestart} {
 		parameters := []string{"wait", "timeout"}

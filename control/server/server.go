@@ -85,6 +85,7 @@ type Options struct {
 	// Runs a function on the loop, from any goroutine; may drop it once the loop has ended
 	Post       func(func())
 	Supervisor Supervisor
+	Meter      Meter
 	Events     *eventlog.Log // source of events, history and why; not nil
 	Log        *slog.Logger
 	Version    control.Version // pid and uptime come from the supervisor
@@ -113,6 +114,7 @@ type Server struct {
 	end           context.CancelFunc
 	writeTimeout  time.Duration // time-out for a client to read its answer
 	body          time.Duration // time-out for the body of a request
+	health        time.Duration // time-out for the loop to answer
 	statReads     chan struct{} // semaphore of reads of processes
 	argumentReads chan struct{} // semaphore of reads of arguments
 	readArguments func(pid int) ([]byte, error)
@@ -126,7 +128,7 @@ type Server struct {
 
 // New returns a server that is not listening yet.
 func New(o Options) *Server {
-	s := &Server{options: o, log: o.Log, writeTimeout: stallTimeout, body: bodyTimeout, statReads: make(chan struct{}, maxStatReads),
+	s := &Server{options: o, log: o.Log, writeTimeout: stallTimeout, body: bodyTimeout, health: healthTimeout, statReads: make(chan struct{}, maxStatReads),
 		argumentReads: make(chan struct{}, maxArgumentReads), readArguments: readArguments,
 		closing: make(chan struct{})}
 	s.ctx, s.end = context.WithCancel(context.Background())

@@ -38,6 +38,7 @@ type files struct {
 	size       int64
 	incomplete bool // its last line has no line end
 	dropped    int  // events not written since the last successful write
+	totals     Totals
 	buffer     bytes.Buffer
 }
 
@@ -55,9 +56,9 @@ func removeFiles(dir string) error {
 	return errors.Join(errs...)
 }
 
-// newest returns the greatest number in the files, 0 if there is none. It adds one if the newest
-// file ends in an incomplete line.
-func (f *files) newest() (cursor uint64) {
+// resume reads the totals, and returns the greatest number in the files, 0 if there is none. It
+// adds one if the newest file ends in an incomplete line.
+func (f *files) resume() (cursor uint64) {
 	opened, _, err := f.open()
 	if err != nil {
 		f.log.Warn("earlier events not read", "error", err)
@@ -75,6 +76,9 @@ func (f *files) newest() (cursor uint64) {
 			}
 			if n, ok := number(line); ok {
 				cursor = max(cursor, n)
+				f.totals.add(line)
+			} else if totals, ok := decodeTotals(line); ok {
+				f.totals = totals
 			} else {
 				skipped++
 			}
@@ -82,6 +86,7 @@ func (f *files) newest() (cursor uint64) {
 		if rest := lines.rest(); len(rest) > 0 && file == opened[len(opened)-1] {
 			if n, ok := number(rest); ok { // only the line end is missing
 				cursor = max(cursor, n)
+				f.totals.add(rest)
 			} else {
 				cursor++
 				skipped++
@@ -172,7 +177,13 @@ func (f *files) appendLines(p []byte) (written int, err error) {
 	n, err := f.file.Write(p)
 	f.size += int64(n)
 	f.incomplete = n > 0 && p[n-1] != '\n'
-	return bytes.Count(p[:n], []byte{'\n'}), err
+	for line := range bytes.Lines(p[:n]) {
+		if bytes.HasSuffix(line, []byte{'\n'}) {
+			f.totals.add(line)
+			written++
+		}
+	}
+	return written, err
 }
 
 // prepare opens or replaces the current file, so that n bytes can be appended to it.
@@ -226,7 +237,12 @@ func (f *files) openCurrent() error {
 	}
 	f.generation++
 	f.file, f.size, f.incomplete = file, info.Size(), false
-	if f.size > 0 {
+	switch {
+	case f.size == 0 && f.totals != (Totals{}):
+		n, err := file.Write(f.totals.encode())
+		f.size, f.incomplete = int64(n), err != nil && n > 0
+		return err
+	case f.size > 0:
 		last := make([]byte, 1)
 		_, err := file.ReadAt(last, f.size-1)
 		f.incomplete = err != nil || last[0] != '\n'

@@ -37,6 +37,7 @@ type Log struct {
 	dropped        int           // events that did not fit since the writer's last write
 	next           uint64        // number of the next event
 	handled        uint64        // newest number that is written or dropped
+	totals         Totals        // of the written events
 	writeRequested bool          // waiting events must be written
 	closed         bool          // no further events are accepted
 	changed        chan struct{} // closed when handled grows or the log ends; nil if not awaited
@@ -55,7 +56,8 @@ const Threads = 1 + 1 + maxReads
 func Open(dir string, maxSize int64, log *slog.Logger) *Log {
 	l := &Log{files: newFiles(dir, maxSize, log), ended: make(chan struct{}), reads: make(chan struct{}, maxReads)}
 	l.more.L = &l.mu
-	l.handled = l.files.newest()
+	l.handled = l.files.resume()
+	l.totals = l.files.totals
 	l.next = l.handled + 1
 	go l.run()
 	return l
@@ -121,6 +123,14 @@ func (l *Log) Idle() bool {
 	return l.handled+1 == l.next
 }
 
+// Totals returns how many events of each kind were written, by predecessors on the same directory,
+// too.
+func (l *Log) Totals() Totals {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.totals
+}
+
 // Close accepts no further events, waits for at most patience until earlier ones are written, and
 // ends the followers.
 func (l *Log) Close(patience time.Duration) {
@@ -175,7 +185,7 @@ func (l *Log) run() {
 		}
 
 		l.mu.Lock()
-		l.handled = newest
+		l.handled, l.totals = newest, l.files.totals
 		if closed {
 			close(l.ended)
 		}

@@ -13,4 +13,6 @@ type MainProcess struct {
 type TreeUsage struct {
 	CPU time.Duration // user and system time, including children that were waited for
 	RSS int64         // bytes of resident memory; shared memory counts for each process
+
+	Processes int
 }

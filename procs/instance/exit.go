@@ -11,6 +11,7 @@ import (
 	"superd/internal/words"
 	"superd/loop"
 	"superd/pidfd"
+	"superd/procs/counters"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
@@ -87,11 +88,13 @@ func (m *mainProcess) reap(process host.Process) {
 		m.group = int32(pid)
 	}
 	in.clearUnkillable()
-	in.LastExit = &ExitStatus{Known: exit.Known, Code: exit.Code, EndedAt: now}
+	in.ownProblems().LastExit = &ExitStatus{Known: exit.Known, Code: exit.Code, EndedAt: now}
 	if exit.Signal != 0 {
 		in.LastExit.Signal, in.LastExit.SignalNumber = signame.Name(exit.Signal), int(exit.Signal)
 	}
 	m.recordExit(pid, exit, ran)
+	stopping := before == fsm.Stopping || before == fsm.Killing
+	in.Counts.Exit(counters.ResultOf(exitOf(exit), r.program.SuccessExitCodes, stopping), exit.UserTime+exit.SystemTime)
 	in.Output.EndRun(r.invocationID)
 	note := fsm.Reason{}
 	if kills := in.Tree.OOMKills(); kills > int(m.oomKills) {
@@ -120,7 +123,7 @@ func (m *mainProcess) reap(process host.Process) {
 		checkBackground(in)
 	}
 	attrs := []any{"pid", pid, "exit", exit.String(), "ran", words.Round(ran)}
-	if before == fsm.Stopping || before == fsm.Killing {
+	if stopping {
 		in.Env.Log.Info("program stopped", append([]any{"instance", in.Name}, attrs...)...)
 		return
 	}

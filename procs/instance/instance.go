@@ -5,6 +5,7 @@ import (
 
 	"superd/config"
 	"superd/loop"
+	"superd/procs/counters"
 	"superd/procs/eventlog"
 	"superd/procs/execprobe"
 	"superd/procs/fsm"
@@ -27,7 +28,6 @@ type Instance struct {
 	run          *run          // nil at rest and in backoff
 	restartTimer *loop.Timer   // pending RestartDue; nil without one
 	since        time.Duration // when the shown state began
-	LastExit     *ExitStatus   // how the last run ended; nil before the first end
 	*problems                  // never nil
 	// Progress of its schedule; nil for a program without one
 	Schedule       *scheduleState
@@ -70,7 +70,7 @@ func (m *membership) DropReplacement() {
 	m.Update(fsm.DropReplacement)
 }
 
-// problems holds diagnostics that most instances do not have; it is allocated on first use.
+// problems holds what most instances do not have. It is allocated on first use.
 type problems struct {
 	Quarantine  *quarantine // prevents its start; nil without one
 	hungWorkers int32       // cancelled workers of its starts that have not returned
@@ -82,15 +82,17 @@ type problems struct {
 	mainPidLog  logLimit    // bounds the log lines about MAINPID=
 	// How the last reload of the program ended; nil before the first one, and never changed
 	LastReload *snapshot.ReloadEnd
+	LastExit   *ExitStatus // how the last run ended; nil before the first end
+	Counts     counters.Counts
 }
 
-// noProblems is shared by all instances without problems: most of them. It is never changed.
-var noProblems problems
+// These are shared by instances without problems: most of them. They are never changed.
+var noProblems, startedOnce = problems{}, problems{Counts: counters.Counts{Starts: counters.StartedOnce()}}
 
 // ownProblems returns the instance's own problems, for writing, and allocates them if necessary.
 func (in *Instance) ownProblems() *problems {
-	if in.problems == &noProblems {
-		in.problems = new(problems)
+	if in.problems == &noProblems || in.problems == &startedOnce {
+		in.problems = new(*in.problems)
 	}
 	return in.problems
 }
@@ -172,7 +174,7 @@ func (in *Instance) Snapshot() *snapshot.Instance {
 		Config: in.Env.Config.Number(), Removed: in.Membership.Leaves(),
 		Quarantined: in.Quarantine != nil, Since: in.since,
 		LastCompletedStart: in.completedStart, Tree: in.Tree.Path(),
-		Exit: in.LastExit.snapshot(), LastReload: in.LastReload,
+		Exit: in.LastExit.snapshot(), LastReload: in.LastReload, Counts: in.Counts,
 	}
 	if in.Membership.Leaves() {
 		v.Definition = snapshot.WithoutMistakes(in.Program)
@@ -201,7 +203,13 @@ func (in *Instance) Snapshot() *snapshot.Instance {
 func (in *Instance) Restore(v *snapshot.Instance) {
 	in.Machine.Restore(v.Machine(), v.Run != nil)
 	in.since, in.completedStart = v.Since, v.LastCompletedStart
-	in.LastExit = restoreExit(v.Exit)
+	if v.Counts == startedOnce.Counts {
+		in.problems = &startedOnce
+	}
+	if v.Counts != in.Counts || v.Exit != nil {
+		p := in.ownProblems()
+		p.Counts, p.LastExit = v.Counts, restoreExit(v.Exit)
+	}
 	if v.LastReload != nil {
 		in.ownProblems().LastReload = v.LastReload
 	}

@@ -5,6 +5,7 @@ import (
 
 	"superd/logs"
 	"superd/pidfd"
+	"superd/procs/counters"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/host"
@@ -344,7 +345,8 @@ func (a *Recovered) resumeTeardown(r *run) {
 func (a *Recovered) resumeUnrecordedExit(r *run) {
 	in, m := a.In, &a.In.Machine
 	now := in.Env.Loop.Now()
-	in.LastExit = &ExitStatus{EndedAt: now}
+	in.ownProblems().LastExit = &ExitStatus{EndedAt: now}
+	in.Counts.Exit(counters.Unknown, 0)
 	if r.main.startedAt == 0 {
 		r.main.startedAt = now
 	}

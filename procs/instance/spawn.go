@@ -141,13 +141,18 @@ func (a *spawnAttempt) failed(reason fsm.Reason, fault host.Fault) {
 	r.logEnd("program not started", "error", reason.String())
 }
 
-// recordStart records the start of the main process.
+// recordStart records the start of the main process, and counts it.
 func (m *mainProcess) recordStart() {
 	r := m.run
+	why := r.in.Machine.StartReason()
+	if r.in.problems == &noProblems && why.Kind == fsm.ReasonStarted {
+		r.in.problems = &startedOnce
+	} else {
+		r.in.ownProblems().Counts.Starts.Add(why.Kind)
+	}
 	if r.recordedBefore.Start {
 		return
 	}
-	why := r.in.Machine.StartReason()
 	r.in.Record(eventlog.Event{
 		Kind: eventlog.Start, Pid: m.process.Pid(),
 		Reason: why.OfStart(), ReasonKind: why.Kind.String(),
@@ -156,6 +161,7 @@ func (m *mainProcess) recordStart() {
 
 // recordNoStart records a start that failed, with the output of its hooks.
 func (r *run) recordNoStart(reason fsm.Reason) {
+	r.in.ownProblems().Counts.NotStarted++
 	r.in.Record(eventlog.WithReason(eventlog.Event{Kind: eventlog.NoStart}, reason))
 	if r.hadProcess {
 		recordTail(r)

@@ -16,8 +16,10 @@ import (
 //	scale/NAME      a [Scale], of a program
 //	socket/NAME     a [Socket], by its name in the descriptor store
 //	start/NAME/N    a [Start]: its result is not yet in the instance's record
+//	totals          [counters.Totals], as a client has got them
 const (
 	SuperdKey = "superd"
+	TotalsKey = "totals"
 
 	configWord   = "config"
 	instanceWord = "instance"
@@ -64,6 +66,7 @@ const (
 	socketRecord
 	startRecord
 	rollRecord
+	totalsRecord
 	kindCount
 )
 
@@ -80,6 +83,9 @@ type key struct {
 func parseKey(text string) key {
 	if text == SuperdKey {
 		return key{kind: superdRecord}
+	}
+	if text == TotalsKey {
+		return key{kind: totalsRecord}
 	}
 	word, name, _ := strings.Cut(text, "/")
 	switch word {

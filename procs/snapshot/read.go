@@ -18,8 +18,8 @@ import (
 )
 
 // Read returns what the journal says. What it refuses makes the snapshot incomplete, except for
-// scales, rolls and schedules: no process depends on these. restore decodes configurations; one
-// that fails counts as unknown, too. It is called on several goroutines.
+// scales, rolls, schedules and totals: no process depends on these. restore decodes configurations;
+// one that fails counts as unknown, too. It is called on several goroutines.
 func Read(state *journal.State, restore Restorer) *Snapshot {
 	s := &Snapshot{
 		Existed: state.Existed, OtherBoot: state.OtherBoot,
@@ -51,6 +51,11 @@ func Read(state *journal.State, restore Restorer) *Snapshot {
 	s.readScales(records[scaleRecord])
 	s.readSockets(records[socketRecord])
 	s.readRolls(records[rollRecord])
+	for _, r := range records[totalsRecord] {
+		if err := json.Unmarshal(r.value, &s.Totals); err != nil {
+			s.drop(r, err)
+		}
+	}
 	return s
 }
 

@@ -30,6 +30,7 @@ import (
 	"superd/config"
 	"superd/config/listen"
 	"superd/pidfd"
+	"superd/procs/counters"
 	"superd/procs/fsm"
 	"superd/procs/schedule"
 )
@@ -99,10 +100,11 @@ type Instance struct {
 
 	Since time.Duration `json:"since"`
 	// Number of the newest start whose result is in this record
-	LastCompletedStart uint64     `json:"last_completed_start,omitempty"`
-	Exit               *Exit      `json:"exit,omitempty"` // of the last run
-	LastReload         *ReloadEnd `json:"last_reload,omitempty"`
-	Output             bool       `json:"output,omitempty"` // it has a FIFO
+	LastCompletedStart uint64          `json:"last_completed_start,omitempty"`
+	Exit               *Exit           `json:"exit,omitempty"` // of the last run
+	LastReload         *ReloadEnd      `json:"last_reload,omitempty"`
+	Counts             counters.Counts `json:"counts,omitzero"`
+	Output             bool            `json:"output,omitempty"` // it has a FIFO
 	// Name of the read end in the descriptor store
 	FDName       string `json:"fd_name,omitempty"`
 	Stderr       bool   `json:"stderr,omitempty"` // it has a FIFO for standard error

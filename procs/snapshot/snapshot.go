@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"superd/config"
+	"superd/procs/counters"
 	"superd/procs/schedule"
 )
 
@@ -24,6 +25,7 @@ type Snapshot struct {
 	Scales    map[string]Scale  // by program
 	Sockets   map[string]Socket // by the name in the descriptor store
 	Rolls     map[string]Roll   // rolling restarts under way, by program
+	Totals    counters.Totals   // by instance
 	// Progress of schedules, after an orderly end or from an earlier boot
 	Schedules map[string]schedule.State
 	LastStart uint64 // greatest number of a start

@@ -139,6 +139,15 @@ func (s *Site) BuildVersion(name, version string) string {
 	return s.Path(name)
 }
 
+// BuildUI builds superd-ui and puts it into PATH for the commands of the site.
+func (s *Site) BuildUI() {
+	s.T.Helper()
+	if err := goBuild(s.Path("ui/superd-ui"), "superd/cmd/superd-ui", "-ldflags=-s -w"); err != nil {
+		s.T.Fatal(err)
+	}
+	s.Env = append(s.Env, "PATH="+s.Path("ui")+":"+os.Getenv("PATH"))
+}
+
 // BuildChild builds the child as a static binary at a path. The test itself may need libraries.
 func BuildChild(t testing.TB, path string) {
 	t.Helper()

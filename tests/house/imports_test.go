@@ -25,23 +25,27 @@ const (
 //
 // Only cmd/superd imports procs/linux: procs knows the system as procs/host.
 var allowed = map[string]string{
-	"cmd/superd": `config config/codec control control/server doctor internal/escape
+	"cmd/superd": `config config/codec control control/locate control/server doctor internal/escape
 		internal/execshim internal/failpoint internal/gcpacer internal/logqueue internal/procfs
 		internal/terminal internal/threads internal/words keeper keeper/fdstore logs logs/read loop pidfd procs procs/eventlog procs/host
 		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
+	"cmd/superd-ui":   "control control/locate internal/terminal metrics",
 	"control/server": `config config/listen control internal/escape internal/procfs internal/signame logs logs/follow
-		logs/segment procs procs/diagnosis procs/eventlog procs/fsm procs/host procs/probe procs/selection`,
-	"control": "config",
+		logs/segment procs procs/counters procs/diagnosis procs/eventlog procs/fsm procs/host
+		procs/probe procs/selection`,
+	"control":        "config",
+	"control/locate": "config control",
+	"metrics":        "control",
 	"doctor": `internal/execshim internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox
 		sandbox/shim`,
 	"procs": `config config/environ internal/signame internal/words logs loop loop/task pidfd
-		procs/deps procs/diagnosis procs/eventlog
+		procs/counters procs/deps procs/diagnosis procs/eventlog
 		procs/fsm procs/handover procs/host procs/instance procs/instance/beside
 		procs/instance/paths procs/onconnect procs/outputevents procs/probe procs/reaper procs/rolling
 		procs/schedule procs/selection procs/snapshot procs/sockets`,
 	"procs/instance": `config config/environ internal/signame internal/words logs loop
-		pidfd procs/deps procs/eventlog
+		pidfd procs/counters procs/deps procs/eventlog
 		procs/execprobe procs/fsm procs/host procs/instance/beside procs/instance/directories procs/instance/health
 		procs/instance/launch procs/instance/output procs/instance/paths procs/instance/readiness
 		procs/instance/teardown procs/notify procs/probe procs/schedule procs/snapshot procs/sockets`,
@@ -73,6 +77,7 @@ var allowed = map[string]string{
 	"procs/linux/listener":  "config config/listen internal/passwd internal/procfs internal/safepath",
 	"procs/linux/proctree":  "config internal/procfs internal/workers pidfd procs/host",
 	"procs/linux/linuxtest": "config config/environ internal/procfs loop pidfd procs/host",
+	"procs/counters":        "procs/fsm",
 	"procs/deps":            "",
 	"procs/diagnosis":       "config internal/words logs procs/eventlog procs/fsm procs/host procs/probe",
 	"procs/outputevents":    "internal/words logs loop procs/eventlog procs/fsm procs/handover procs/instance",
@@ -86,7 +91,7 @@ var allowed = map[string]string{
 	"procs/rundir": `internal/procfs internal/safepath internal/syscalls procs/eventlog
 		procs/journal`,
 	"procs/schedule":              "config/codec loop",
-	"procs/snapshot":              "config config/listen internal/workers pidfd procs/fsm procs/journal procs/schedule",
+	"procs/snapshot":              "config config/listen internal/workers pidfd procs/counters procs/fsm procs/journal procs/schedule",
 	"procs/snapshot/snapshottest": "config",
 	"keeper":                      "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
 	"keeper/fdstore":              "",
@@ -186,6 +191,33 @@ func TestImports(t *testing.T) {
 	for name := range allowed {
 		if _, exists := found[name]; !exists {
 			t.Errorf("there is no package %s: remove it from the table", name)
+		}
+	}
+}
+
+// heavy are modules, by the beginning of their path, that only superd-ui links: they would add to
+// the start of each `superd ctl` and to the memory of the supervisor.
+var heavy = []string{"github.com/prometheus/", "google.golang.org/protobuf"}
+
+// TestHeavyModules: superd links none of the large modules of superd-ui.
+func TestHeavyModules(t *testing.T) {
+	deps := func(command string) []string {
+		list := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/"+command)
+		list.Dir = "../.."
+		list.Stderr = os.Stderr
+		out, err := list.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Fields(string(out))
+	}
+	for _, prefix := range heavy {
+		isHeavy := func(path string) bool { return strings.HasPrefix(path, prefix) }
+		if i := slices.IndexFunc(deps("superd"), isHeavy); i >= 0 {
+			t.Errorf("cmd/superd links %s: move what needs it to cmd/superd-ui", deps("superd")[i])
+		}
+		if !slices.ContainsFunc(deps("superd-ui"), isHeavy) {
+			t.Errorf("cmd/superd-ui no longer links %s: remove it from the list", prefix)
 		}
 	}
 }

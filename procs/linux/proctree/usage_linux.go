@@ -53,6 +53,7 @@ func TreeUsages(mains []host.MainProcess, others []int, owner string) []host.Tre
 		if i := t.treeOf(pid, 0); i >= 0 {
 			t.usages[i].CPU += p.cpu
 			t.usages[i].RSS += p.rss
+			t.usages[i].Processes++
 		}
 	}
 	return t.usages

@@ -32,6 +32,12 @@ func fill(v reflect.Value, next *int64) {
 		v.SetInt(*next)
 	case reflect.Uint64:
 		v.SetUint(uint64(*next))
+	case reflect.Uint32:
+		v.SetUint(uint64(*next % 1000))
+	case reflect.Array:
+		for i := range v.Len() {
+			fill(v.Index(i), next)
+		}
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		fill(v.Index(0), next)

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+// uiName is the name of the binary with the commands that need large libraries. superd executes it,
+// so that neither the supervisor nor `superd ctl` links them.
+const uiName = "superd-ui"
+
+func newMetricsCommand() *cobra.Command {
+	return uiCommand("metrics", "Print or serve metrics for Prometheus")
+}
+
+// uiCommand returns the command of superd-ui with that name, which parses its arguments itself.
+func uiCommand(name, short string) *cobra.Command {
+	return &cobra.Command{
+		Use:                name,
+		Short:              short,
+		DisableFlagParsing: true,
+		RunE:               func(_ *cobra.Command, args []string) error { return executeUI(name, args) },
+	}
+}
+
+// executeUI replaces this process by superd-ui.
+func executeUI(name string, args []string) error {
+	path, err := findUI()
+	if err != nil {
+		return fmt.Errorf("run superd %s: %w", name, err)
+	}
+	err = unix.Exec(path, append([]string{uiName, name}, args...), os.Environ())
+	return fmt.Errorf("run superd %s: execute %s: %w", name, path, err)
+}
+
+// findUI finds superd-ui beside this executable, else in PATH.
+func findUI() (path string, err error) {
+	own, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", uiName, err)
+	}
+	if path, err = exec.LookPath(filepath.Join(filepath.Dir(own), uiName)); err == nil {
+		return path, nil
+	}
+	if path, err = exec.LookPath(uiName); err == nil {
+		return path, nil
+	}
+	return "", fmt.Errorf("no %s beside %s or in PATH: install it there, it has this command", uiName, own)
+}

@@ -1,0 +1,51 @@
+// Package locate finds the control socket of a running superd.
+package locate
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"superd/config"
+	"superd/control"
+)
+
+// Socket returns the path of the control socket. It is in runtimeDir or, if that is empty, in the
+// directory that the configuration file names or implies. An empty configFile stands for the usual
+// places.
+func Socket(configFile, runtimeDir string) (string, error) {
+	conf, err := load(configFile, runtimeDir)
+	if err != nil {
+		return "", err
+	}
+	dir, err := filepath.Abs(config.RuntimeDir(runtimeDir, conf, os.Getenv, os.Geteuid()))
+	if err != nil {
+		return "", fmt.Errorf("find runtime directory: %w", err)
+	}
+	return filepath.Join(dir, control.SocketName), nil
+}
+
+// load returns the configuration, or nil if it does not determine the runtime directory. A file
+// that does not contain the name of that key is not parsed, as it may define a thousand programs.
+func load(configFile, runtimeDir string) (*config.Config, error) {
+	if runtimeDir != "" || configFile == "" && os.Getenv("SUPERD_RUNTIME_DIR") != "" {
+		return nil, nil
+	}
+	path, err := config.Find(configFile, os.Getenv, os.Geteuid())
+	if err != nil && configFile == "" {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(path)
+	if err == nil && !bytes.Contains(text, []byte("runtime_dir")) {
+		return nil, nil
+	}
+	conf, err := config.Load(path)
+	if err != nil {
+		return nil, fmt.Errorf("find runtime directory: correct the configuration, or name the directory with --runtime-dir:\n%w", err)
+	}
+	return conf, nil
+}
