@@ -41,7 +41,7 @@ NAME is a program, an instance such as web@2, a group, or a shell glob such as '
   superd ctl events --since 1h  what happened in the last hour`,
 		Args:              refuseUnknownCommand,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              needCommand,
+		RunE:              needCtlCommand,
 	}
 	flags.add(cmd.PersistentFlags())
 	addNamed(cmd, args, ctlCommands(&flags))
@@ -76,6 +76,8 @@ func ctlCommands(flags *ctlFlags) []subcommand {
 		{"events", of(newEventsCommand)},
 		{"scale", of(newScaleCommand)},
 		{"reload", of(newReloadCommand)},
+		{"diff", of(newDiffCommand)},
+		{"wait", of(newWaitCommand)},
 		{"shutdown", of(newShutdownCommand)},
 		{"upgrade", of(newUpgradeCommand)},
 		{"version", of(newCtlVersionCommand)},

@@ -91,9 +91,13 @@ func checkReloadFlags(names []string, ofConfiguration bool, timeout time.Duratio
 // maxUnchanged is how many unchanged programs may have a row each.
 const maxUnchanged = 20
 
+// differs reports whether a reload changes anything.
+func differs(r *control.ReloadResult) bool {
+	return len(r.Added)+len(r.Removed)+len(r.Changed)+len(r.Superd)+len(r.Sockets) > 0
+}
+
 func printReloadResult(w io.Writer, r *control.ReloadResult) error {
-	differs := len(r.Added)+len(r.Removed)+len(r.Changed)+len(r.Superd)+len(r.Sockets) > 0
-	if differs {
+	if differs(r) {
 		if err := printTable(w, reloadTable(r)); err != nil {
 			return err
 		}
@@ -103,7 +107,7 @@ func printReloadResult(w io.Writer, r *control.ReloadResult) error {
 	}
 	last := ""
 	switch {
-	case !differs:
+	case !differs(r):
 		last = "nothing has changed"
 	case r.DryRun:
 		last = "dry run: nothing was done"
