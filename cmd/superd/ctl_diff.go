@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"superd/cmd/superd/report"
 	"superd/control"
 	"superd/internal/terminal"
 )
@@ -37,7 +38,7 @@ The exit status is 0 without differences, and 1 if there are some, as that of di
 				return err
 			}
 			if asJSON {
-				err = printObject(cmd.OutOrStdout(), result)
+				err = report.Object(cmd.OutOrStdout(), result)
 			} else {
 				err = printDiff(cmd.OutOrStdout(), &result)
 			}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"superd/cmd/superd/report"
 	"superd/control"
 	"superd/internal/terminal"
 )
@@ -83,7 +84,7 @@ func showEvents(ctx context.Context, client *control.Client, query control.Event
 	if err != nil {
 		return err
 	}
-	return printTable(stdout, eventTable(all, time.Now(), terminal.NewPalette()))
+	return report.Table(stdout, eventTable(all, time.Now(), terminal.NewPalette()))
 }
 
 func copyLine(w io.Writer) func([]byte) error {

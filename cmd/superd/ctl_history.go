@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"superd/cmd/superd/report"
 	"superd/control"
 	"superd/internal/terminal"
 )
@@ -43,9 +44,9 @@ func showHistory(ctx context.Context, client *control.Client, names []string, as
 		return err
 	}
 	if asJSON {
-		return printJSON(stdout, all)
+		return report.JSON(stdout, all)
 	}
-	return printTable(stdout, historyTable(all, time.Now(), terminal.NewPalette()))
+	return report.Table(stdout, historyTable(all, time.Now(), terminal.NewPalette()))
 }
 
 // runBytes is how many bytes of a run's id are shown: enough to distinguish runs.

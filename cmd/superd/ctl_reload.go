@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"superd/cmd/superd/report"
 	"superd/control"
 	"superd/internal/terminal"
 )
@@ -54,17 +55,17 @@ If there is any mistake, nothing changes, and all mistakes are shown.`,
 			if dryRun {
 				reload = client.DryReload
 			}
-			report, err := reload(cmd.Context())
+			result, err := reload(cmd.Context())
 			switch {
 			case err != nil:
 				return err
 			case asJSON:
-				err = printObject(cmd.OutOrStdout(), report)
+				err = report.Object(cmd.OutOrStdout(), result)
 			default:
-				err = printReloadResult(cmd.OutOrStdout(), &report)
+				err = printReloadResult(cmd.OutOrStdout(), &result)
 			}
-			if report.Unrecorded != "" {
-				printUnrecorded(cmd.ErrOrStderr(), "the configuration is in force", report.Unrecorded)
+			if result.Unrecorded != "" {
+				printUnrecorded(cmd.ErrOrStderr(), "the configuration is in force", result.Unrecorded)
 				err = cmp.Or(err, error(exitStatus(statusFailed)))
 			}
 			return err
@@ -98,7 +99,7 @@ func differs(r *control.ReloadResult) bool {
 
 func printReloadResult(w io.Writer, r *control.ReloadResult) error {
 	if differs(r) {
-		if err := printTable(w, reloadTable(r)); err != nil {
+		if err := report.Table(w, reloadTable(r)); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"superd/cmd/superd/report"
 	"superd/control"
 	"superd/internal/terminal"
 )
@@ -29,7 +30,7 @@ descendants. Processes that cannot be attributed to a program come last.`,
 				return err
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), all)
+				return report.JSON(cmd.OutOrStdout(), all)
 			}
 			return printTree(cmd.OutOrStdout(), all)
 		},

@@ -25,14 +25,16 @@ const (
 //
 // Only cmd/superd imports procs/linux: procs knows the system as procs/host.
 var allowed = map[string]string{
-	"cmd/superd": `config config/codec control control/server doctor internal/escape
+	"cmd/superd/report": "internal/escape internal/terminal",
+	"cmd/superd": `cmd/superd/report config config/codec control control/remote control/server doctor
 		internal/execshim internal/failpoint internal/gcpacer internal/logqueue internal/procfs
 		internal/terminal internal/threads internal/words keeper keeper/fdstore logs logs/read loop pidfd procs procs/eventlog procs/host
 		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
 	"control/server": `config config/listen control internal/escape internal/procfs internal/signame logs logs/follow
 		logs/segment procs procs/diagnosis procs/eventlog procs/fsm procs/host procs/probe procs/selection`,
-	"control": "config",
+	"control":        "config",
+	"control/remote": "control",
 	"doctor": `internal/execshim internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox
 		sandbox/shim`,
 	"procs": `config config/environ internal/signame internal/words logs loop loop/task pidfd
