@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"superd/cmd/superd/report"
 	"superd/config"
 	"superd/control"
 	"superd/internal/terminal"
@@ -78,6 +79,8 @@ func ctlCommands(flags *ctlFlags) []subcommand {
 		{"why", of(newWhyCommand)},
 		{"history", of(newHistoryCommand)},
 		{"tree", of(newTreeCommand)},
+		{"exec", here(newExecCommand)},
+		{"shell", here(newShellCommand)},
 		{"sockets", of(newSocketsCommand)},
 		{"events", of(newEventsCommand)},
 		{"scale", of(newScaleCommand)},
@@ -194,7 +197,7 @@ func printResults(results []control.CommandResult, stdout, stderr io.Writer) err
 		if !o.OK {
 			w, err = stderr, exitStatus(statusFailed)
 		}
-		fmt.Fprintf(w, "%s: %s\n", terminal.Sanitize(o.Name), oneLine(o.Message))
+		fmt.Fprintf(w, "%s: %s\n", terminal.Sanitize(o.Name), report.OneLine(o.Message))
 		for _, line := range o.Output {
 			fmt.Fprintf(w, "  %s\n", terminal.Sanitize(line))
 		}

@@ -104,7 +104,7 @@ func printReloadResult(w io.Writer, r *control.ReloadResult) error {
 		}
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintf(w, "note: %s\n", oneLine(note))
+		fmt.Fprintf(w, "note: %s\n", report.OneLine(note))
 	}
 	last := ""
 	switch {

@@ -61,7 +61,7 @@ func socketTable(all []control.Socket) *terminal.Table {
 		case !s.Open:
 			state = terminal.Cell{Text: "is being opened", Colour: terminal.Yellow}
 		}
-		waiting := shown(s.Waiting, strconv.Itoa)
+		waiting := report.Shown(s.Waiting, strconv.Itoa)
 		if s.Backlog != nil {
 			waiting += " of " + strconv.Itoa(*s.Backlog)
 		}

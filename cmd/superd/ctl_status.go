@@ -64,7 +64,7 @@ func showStatus(ctx context.Context, client *control.Client, names []string, asJ
 	if asJSON {
 		err = report.JSON(stdout, all)
 	} else {
-		err = report.Table(stdout, statusTable(all, time.Now(), palette(stdout)))
+		err = report.Table(stdout, report.StatusTable(all, time.Now(), palette(stdout)))
 	}
 	if err == nil && len(names) > 0 && (len(all) == 0 || slices.ContainsFunc(all, func(s control.Status) bool { return !s.Up() })) {
 		return exitStatus(statusNotUp)
@@ -80,7 +80,7 @@ func showBrief(ctx context.Context, client *control.Client, names []string, asJS
 	if asJSON {
 		err = report.JSON(stdout, all)
 	} else {
-		err = report.Table(stdout, briefTable(all, palette(stdout)))
+		err = report.Table(stdout, report.BriefTable(all, palette(stdout)))
 	}
 	if err == nil && len(names) > 0 && (len(all) == 0 || slices.ContainsFunc(all, func(b control.Brief) bool { return !b.Up() })) {
 		return exitStatus(statusNotUp)
@@ -204,5 +204,5 @@ func statusLines(o terminal.Output, all []control.Status, palette *terminal.Pale
 	if o.Width > 0 {
 		head = terminal.Cut(head, o.Width)
 	}
-	return append([]string{head, ""}, statusTable(all, now, palette).Lines(o)...)
+	return append([]string{head, ""}, report.StatusTable(all, now, palette).Lines(o)...)
 }

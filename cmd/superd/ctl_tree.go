@@ -72,7 +72,7 @@ func printBelow(b *strings.Builder, branch control.ProcessTree, below map[int][]
 			star = "*"
 		}
 		fmt.Fprintf(b, "%s%s%d %s %s  %s",
-			indent, star, p.Pid, p.State, memory(p.RSS), terminal.Sanitize(p.Command))
+			indent, star, p.Pid, p.State, report.Memory(p.RSS), terminal.Sanitize(p.Command))
 		if len(p.PerhapsOf) > 0 {
 			fmt.Fprintf(b, "  (possibly of %s)", strings.Join(p.PerhapsOf, ", "))
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"superd/cmd/superd/report"
 	"superd/control"
 	"superd/internal/terminal"
 	"superd/internal/words"
@@ -143,7 +144,7 @@ func (a *awaited) observe(all []control.Status) (met bool, err error) {
 		s := &all[i]
 		if s.State == control.StateFailed && (a.condition == "ready" || a.condition == "healthy") {
 			return false, fmt.Errorf("wait for %s: %s has failed: %s", a.condition,
-				terminal.Sanitize(s.Name), oneLine(shown(s.Reason, func(why string) string { return why })))
+				terminal.Sanitize(s.Name), report.OneLine(report.Shown(s.Reason, func(why string) string { return why })))
 		}
 		met = met && a.meets(s)
 	}

@@ -69,6 +69,9 @@ func (d *daemon) serve(listener net.Listener, version control.Version) {
 		UID:        os.Geteuid(),
 		TreeUsages: d.kernel.TreeUsages,
 		Upgrade:    d.upgrade,
+		Execute: func(name string, uid int, o procs.ExecuteOptions) (end func(), err error) {
+			return procs.Execute(d.supervisor, name, uid, o)
+		},
 	})
 	d.endServing = s.Close
 	go func() {

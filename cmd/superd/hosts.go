@@ -180,5 +180,5 @@ func failureText(err error) string {
 	if _, silent := errors.AsType[exitStatus](err); err == nil || silent {
 		return ""
 	}
-	return oneLine(strings.TrimSpace(err.Error()))
+	return report.OneLine(strings.TrimSpace(err.Error()))
 }

@@ -38,6 +38,7 @@ func (s *Server) routes() []route {
 		{"GET", "/v1/history", []string{"name"}, s.history},
 		{"POST", "/v1/programs/signal", []string{"name", "signal"}, s.signal},
 		{"POST", "/v1/programs/{name}/signal", []string{"signal"}, s.signal},
+		{"POST", "/v1/programs/{name}/execute", []string{"command", "terminal", "term"}, s.execute},
 		{"POST", "/v1/programs/reload", []string{"name", "timeout"}, s.reloadPrograms},
 		{"POST", "/v1/programs/{name}/reload", []string{"timeout"}, s.reloadPrograms},
 		{"POST", "/v1/programs/continue", []string{"name", "timeout"}, s.decideRoll(procs.ContinueRoll)},

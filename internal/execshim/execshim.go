@@ -61,8 +61,9 @@ const SandboxBinary = "/proc/self/fd/5"
 // A Step is what the shim does, in the order of the fields, and what it executes then. A nil field
 // is inherited.
 type Step struct {
-	ReadyFD    int // 0: none
-	Sockets    int // how many sockets become the program's descriptors from 3 on
+	ReadyFD    int  // 0: none
+	Sockets    int  // how many sockets become the program's descriptors from 3 on
+	Terminal   bool // standard input becomes the controlling terminal
 	Attributes Attributes
 	Sandbox    string // plan of a [Sandbox] as JSON; "": none
 	Umask      *uint32
@@ -79,6 +80,7 @@ type Stage uint8
 const (
 	StageRead Stage = iota // the command line that superd wrote
 	StagePass
+	StageTerminal
 	StageOOM
 	StageNice
 	StageIO
@@ -95,6 +97,7 @@ const (
 var stageNames = [...]string{
 	StageRead:       "read arguments",
 	StagePass:       "pass descriptors",
+	StageTerminal:   "take controlling terminal",
 	StageOOM:        "set oom_score_adj",
 	StageNice:       "set nice",
 	StageIO:         "set ionice",
@@ -179,6 +182,9 @@ func (s *Step) Command() (args, env []string) {
 	if s.Sockets != 0 {
 		set("sockets", strconv.Itoa(s.Sockets))
 	}
+	if s.Terminal {
+		set("terminal", "1")
+	}
 	s.Attributes.write(set)
 	if s.Umask != nil {
 		set("umask", strconv.FormatUint(uint64(*s.Umask), 8))
@@ -227,6 +233,8 @@ func (s *Step) set(key string, n int64) bool {
 		s.ReadyFD = int(n)
 	case "sockets":
 		s.Sockets = int(n)
+	case "terminal":
+		s.Terminal = n != 0
 	case "umask":
 		mask := uint32(n)
 		s.Umask = &mask

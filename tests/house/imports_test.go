@@ -25,14 +25,14 @@ const (
 //
 // Only cmd/superd imports procs/linux: procs knows the system as procs/host.
 var allowed = map[string]string{
-	"cmd/superd/report": "internal/escape internal/terminal",
-	"cmd/superd": `cmd/superd/report config config/codec control control/remote control/server doctor
+	"cmd/superd/report": "control internal/escape internal/terminal internal/words",
+	"cmd/superd": `cmd/superd/report config config/codec control control/remote control/server doctor internal/signame
 		internal/execshim internal/failpoint internal/gcpacer internal/logqueue internal/procfs
 		internal/terminal internal/threads internal/words keeper keeper/fdstore logs logs/read loop pidfd procs procs/eventlog procs/host
 		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
 	"control/server": `config config/listen control internal/escape internal/procfs internal/signame logs logs/follow
-		logs/segment procs procs/diagnosis procs/eventlog procs/fsm procs/host procs/probe procs/selection`,
+		logs/segment pidfd procs procs/diagnosis procs/eventlog procs/fsm procs/host procs/probe procs/selection`,
 	"control":        "config",
 	"control/remote": "control",
 	"doctor": `internal/execshim internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox
@@ -47,7 +47,7 @@ var allowed = map[string]string{
 		procs/execprobe procs/fsm procs/host procs/instance/beside procs/instance/directories procs/instance/health
 		procs/instance/launch procs/instance/output procs/instance/paths procs/instance/teardown
 		procs/notify procs/probe procs/schedule procs/snapshot procs/sockets`,
-	"procs/instance/beside": `config internal/signame internal/words loop procs/eventlog procs/execprobe procs/fsm
+	"procs/instance/beside": `config internal/signame internal/words loop pidfd procs/eventlog procs/execprobe procs/fsm
 		procs/host procs/notify procs/snapshot`,
 	"procs/instance/directories": "loop procs/host",
 	"procs/instance/health": `config internal/words loop procs/eventlog procs/fsm procs/host

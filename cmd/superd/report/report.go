@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"superd/internal/escape"
 	"superd/internal/terminal"
@@ -60,3 +61,6 @@ func Object(w io.Writer, v any) error {
 	_, err = w.Write(append(line, '\n'))
 	return err
 }
+
+// OneLine returns a text of several lines as one, sanitized for a terminal.
+func OneLine(text string) string { return terminal.Sanitize(strings.ReplaceAll(text, "\n", "; ")) }
