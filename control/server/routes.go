@@ -69,7 +69,10 @@ func (s *Server) handler() http.Handler {
 	methods := map[string]string{} // by path
 	for _, r := range s.routes() {
 		mux.HandleFunc(r.method+" "+r.path, func(w http.ResponseWriter, req *http.Request) {
-			err := s.admit(w, req, &r)
+			err := s.mayUse(req.Context(), &r)
+			if err == nil {
+				err = s.admit(w, req, &r)
+			}
 			if err == nil {
 				err = r.serve(w, req)
 			}

@@ -31,7 +31,7 @@ var allowed = map[string]string{
 		internal/terminal internal/threads internal/words keeper keeper/fdstore logs logs/read loop pidfd procs procs/eventlog procs/host
 		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
-	"control/server": `config config/listen control internal/escape internal/procfs internal/signame logs logs/follow
+	"control/server": `config config/listen control internal/escape internal/passwd internal/procfs internal/signame logs logs/follow
 		logs/segment pidfd procs procs/diagnosis procs/eventlog procs/fsm procs/host procs/probe procs/selection`,
 	"control":        "config",
 	"control/remote": "control",
