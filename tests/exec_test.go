@@ -44,7 +44,7 @@ func TestExec(t *testing.T) {
 		{"flags of the command", []string{"web", "--", "echo", "-n", "x"}, 0, "x", ""},
 		{"a shell", nil, 0, "in /usr\n", ""},
 		{"an instance", []string{"two@2", "--", "printenv", "SUPERD_INSTANCE"}, 0, "two@2\n", ""},
-		{"several instances", []string{"two", "--", "true"}, 1, "", "superd: execute command: two selects 2 instances: name one of them: two@1, two@2\n"},
+		{"several instances", []string{"two", "--", "true"}, 1, "", "superd: execute command: two selects 2 instances: name one of them\n"},
 		{"a program that does not run", []string{"off", "--", "true"}, 1, "", "superd: execute command: off is stopped: a command is executed beside a running program\n"},
 		{"no such command", []string{"web", "--", "/does/not/exist"}, 1, "", "superd: execute command: open executable /does/not/exist: no such file or directory\n"},
 		{"no such program", []string{"wbe", "--", "true"}, 1, "", "superd: execute command: no program, instance or group is named \"wbe\"; did you mean \"web\"?\n"},

@@ -86,6 +86,8 @@ func ctlCommands(flags *ctlFlags) []subcommand {
 		{"scale", of(newScaleCommand)},
 		{"reload", of(newReloadCommand)},
 		{"diff", of(newDiffCommand)},
+		{"cat", of(newCatCommand)},
+		{"reset-failed", of(newResetFailedCommand)},
 		{"wait", of(newWaitCommand)},
 		{"shutdown", of(newShutdownCommand)},
 		{"upgrade", of(newUpgradeCommand)},

@@ -73,6 +73,10 @@ func (d *daemon) serve(listener net.Listener, version control.Version) {
 		Access:     func() config.Control { return *d.access.Load() },
 		TreeUsages: d.kernel.TreeUsages,
 		Upgrade:    d.upgrade,
+		ConfigOf:   func(names []string) ([]*config.Program, error) { return procs.ConfigOf(d.supervisor, names) },
+		ResetFailed: func(names []string) ([]procs.CommandResult, error) {
+			return procs.ResetFailed(d.supervisor, names)
+		},
 		Execute: func(name string, uid int, o procs.ExecuteOptions) (end func(), err error) {
 			return procs.Execute(d.supervisor, name, uid, o)
 		},

@@ -96,8 +96,10 @@ type Options struct {
 	// order of mains. others are the pids of all main processes. It may block, and is called from
 	// any goroutine.
 	TreeUsages func(mains []host.MainProcess, others []int) []host.TreeUsage
-	// Execute is [procs.Execute] for the supervisor. It is called on the loop.
-	Execute func(name string, uid int, o procs.ExecuteOptions) (end func(), err error)
+	// The following are functions of procs for the supervisor. They are called on the loop.
+	ConfigOf    func(names []string) ([]*config.Program, error)
+	ResetFailed func(names []string) ([]procs.CommandResult, error)
+	Execute     func(name string, uid int, o procs.ExecuteOptions) (end func(), err error)
 	// Upgrade prepares to execute another binary ("" for superd's own file). Upgrade and ready are
 	// called on the loop.
 	Upgrade func(binary string, ready func(Upgrade, error))
