@@ -13,7 +13,7 @@ import (
 type Diff struct {
 	Programs []Change       // all programs of either configuration, sorted by name
 	Sockets  []SocketChange // likewise
-	Superd   []KeyChange    // changes of the table [superd]
+	Superd   []KeyChange    // changes of the tables [superd] and [control]
 }
 
 // A Change holds what changes for one program.
@@ -173,6 +173,9 @@ var effects = sync.OnceValue(func() map[string]effect {
 // superdEffects has an entry for each key of [superd].
 var superdEffects = map[string]effect{"runtime_dir": withNextRun, "log_dir": withNextRun, "exit_when": atOnce, "log_max_total": atOnce}
 
+// controlEffects has an entry for each key of [control].
+var controlEffects = map[string]effect{"operators": atOnce, "viewers": atOnce}
+
 // Compare returns the differences between before and after. It compares what the tables mean,
 // defaults included, and the mistakes of programs and sockets. Positions in the files and the
 // contents of env files do not count.
@@ -190,6 +193,10 @@ func Compare(before, after *Config) Diff {
 	})
 	if before.Superd != after.Superd {
 		diff.Superd = compareKeys("superd", superdEffects, &builder{superd: before.Superd}, &builder{superd: after.Superd})
+	}
+	for _, k := range compareKeys("control", controlEffects, &builder{control: before.Control}, &builder{control: after.Control}) {
+		k.Key = "control." + k.Key
+		diff.Superd = append(diff.Superd, k)
 	}
 	return diff
 }

@@ -32,6 +32,7 @@ type Config struct {
 	Path     string     // as given to Load
 	Files    []string   // Path, then the included files in the order they were read
 	Superd   Superd     //
+	Control  Control    // who may use the control socket
 	Programs []*Program // sorted by name; programs with an unusable name are only in Errors
 	Sockets  []*Socket  // likewise
 	Errors   Errors     // mistakes in the tables of programs and sockets, sorted by position
@@ -54,6 +55,12 @@ type Superd struct {
 	ExitWhen   ExitWhen
 
 	LogMaxTotal int64 // bytes of all log files together; 0: no limit
+}
+
+// Control holds the keys of the table [control]: users, and groups as @group, by name or number.
+type Control struct {
+	Operators []string // may see and control, beside root and the user of superd
+	Viewers   []string // may see
 }
 
 // ExitWhen says when superd exits by itself.

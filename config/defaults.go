@@ -65,6 +65,7 @@ type builder struct {
 	sockets ProgramSockets
 	socket  socketBuilder // of a [socket.NAME] table
 	superd  Superd
+	control Control
 	include []string
 
 	parent *builder               // has the values not set here; nil for the built-in one
@@ -190,7 +191,7 @@ func unknownKey(v codec.Value, table, prefix string) (meant string) {
 	name := v.Key[len(v.Key)-1]
 	here := subkeys(table, prefix)
 	if table == "" {
-		here = append(here, "superd", "defaults", "program", "socket")
+		here = append(here, "superd", "control", "defaults", "program", "socket")
 	}
 	for _, k := range keys() {
 		if k.name == name && k.table != table {
@@ -246,6 +247,8 @@ func tableHint(table string) string {
 		return "at the top of the file"
 	case "superd":
 		return "in [superd]"
+	case "control":
+		return "in [control]"
 	case "socket":
 		return "in [socket.NAME]"
 	}

@@ -74,6 +74,14 @@ var keys = sync.OnceValue(func() []key {
 				"files above the limit are removed, of any program. It should not be less than any "+
 				"`log.max_size`."),
 
+		bind("control", "operators", codec.List("array of strings", codec.Word),
+			func(d *builder) *[]string { return &d.control.Operators },
+			"Unix users, and groups as `@group`, that may see and control programs, beside root and "+
+				"the user of superd. See [Who may do what](#who-may-do-what)."),
+		bind("control", "viewers", codec.List("array of strings", codec.Word),
+			func(d *builder) *[]string { return &d.control.Viewers },
+			"Likewise, who may only see the state and the output of programs."),
+
 		reading("required", bind("program", "command", codec.Command,
 			func(d *builder) *[]string { return &d.Command },
 			"What to run. A string is split as a shell would split it (quotes, backslashes); no "+

@@ -21,6 +21,7 @@ func (l *loader) checkMachine() {
 	if l.machine == nil {
 		return
 	}
+	l.checkAccess()
 	for _, d := range l.sockets {
 		if d.socket.User != "" {
 			_, err := l.machine.accounts.User(d.socket.User)
@@ -143,5 +144,26 @@ func warnAccount(v codec.Value, err error) {
 		v.Warn("%w on this machine%s", err, words.DidYouMean(unknown.Name, unknown.Candidates, ": add it, or write another one"))
 	} else if err != nil {
 		v.Warn("%w", err)
+	}
+}
+
+// checkAccess warns of users and groups of [control] that do not exist.
+func (l *loader) checkAccess() {
+	for _, key := range []string{"operators", "viewers"} {
+		list, ok := l.root.set[key]
+		if !ok {
+			continue
+		}
+		items, _ := list.Items()
+		for _, item := range items {
+			name, _ := item.Raw.(string)
+			var err error
+			if group, isGroup := strings.CutPrefix(name, "@"); isGroup {
+				_, err = l.machine.accounts.Group(group)
+			} else {
+				_, err = l.machine.accounts.User(name)
+			}
+			warnAccount(item, err)
+		}
 	}
 }

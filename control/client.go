@@ -36,19 +36,35 @@ const repeatPause = 20 * time.Millisecond
 // errEnded is wrapped by the error of a request whose connection ended before the answer.
 var errEnded = errors.New("the connection ended before the answer")
 
+// StatusNoSuperd is the exit status of commands that find no superd.
+const StatusNoSuperd = 4
+
 // ErrNoSuperd is wrapped by the error of a request if no superd listens on the socket.
 var ErrNoSuperd = errors.New("no superd answers")
 
 // A Client sends requests to the superd that listens on one socket. It keeps no connection between
 // requests; several goroutines may use it at once.
 type Client struct {
-	path          string
-	timeout       time.Duration // time-out of answers that superd gives at once
-	repeatTimeout time.Duration // time during which unanswered requests are repeated
+	path    string                                  // of the socket, for messages
+	connect func(context.Context) (net.Conn, error) // nil: to the socket at path
+	// Time-out of answers that superd gives at once
+	timeout time.Duration
+	// Time during which unanswered requests are repeated
+	repeatTimeout time.Duration
 }
 
 // NewClient returns a client of the superd whose control socket is at path.
-func NewClient(path string) *Client { return &Client{path, answerTimeout, answerTimeout} }
+func NewClient(path string) *Client {
+	return &Client{path: path, timeout: answerTimeout, repeatTimeout: answerTimeout}
+}
+
+// NewClientOver returns a client whose connections connect makes. name says where they lead, for
+// messages.
+func NewClientOver(name string, connect func(context.Context) (net.Conn, error)) *Client {
+	c := NewClient(name)
+	c.connect = connect
+	return c
+}
 
 // Status returns the instances that match names (programs, instances, groups, globs), all of them
 // if there are no names, ordered by name.
@@ -416,6 +432,23 @@ func (x *exchange) Close() error {
 }
 
 func (c *Client) dial(ctx context.Context) (*exchange, error) {
+	if c.connect == nil {
+		return c.dialSocket(ctx)
+	}
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return newExchange(ctx, conn), nil
+}
+
+func newExchange(ctx context.Context, conn net.Conn) *exchange {
+	x := &exchange{ctx: ctx, conn: conn}
+	x.release = context.AfterFunc(ctx, x.expire)
+	return x
+}
+
+func (c *Client) dialSocket(ctx context.Context) (*exchange, error) {
 	if len(c.path) > MaxSocketPath {
 		return nil, &Error{Message: fmt.Sprintf("socket path %s has %d bytes, the kernel allows %d", c.path, len(c.path), MaxSocketPath),
 			Remedy: "choose a shorter runtime directory with --runtime-dir"}
@@ -436,7 +469,18 @@ func (c *Client) dial(ctx context.Context) (*exchange, error) {
 	case err != nil:
 		return nil, fmt.Errorf("connect to superd: %w", err)
 	}
-	x := &exchange{ctx: ctx, conn: conn}
-	x.release = context.AfterFunc(ctx, x.expire)
-	return x, nil
+	return newExchange(ctx, conn), nil
+}
+
+// Connect returns a connection to superd on which nothing is sent yet.
+func (c *Client) Connect(ctx context.Context) (net.Conn, error) {
+	x, err := c.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !x.release() { // ctx is done
+		x.conn.Close()
+		return nil, ctx.Err()
+	}
+	return x.conn, nil
 }

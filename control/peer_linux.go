@@ -9,14 +9,18 @@ import (
 )
 
 // PeerPid returns the pid, in this process's pid namespace, of the process that listens on the
-// socket; 0 if that is not visible (SO_PEERCRED, unix(7)).
+// socket; 0 if that is not visible, or on another host (SO_PEERCRED, unix(7)).
 func (c *Client) PeerPid(ctx context.Context) (int, error) {
 	x, err := c.dial(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer x.Close()
-	raw, err := x.conn.(*net.UnixConn).SyscallConn()
+	conn, local := x.conn.(*net.UnixConn)
+	if !local {
+		return 0, nil
+	}
+	raw, err := conn.SyscallConn()
 	if err != nil {
 		return 0, fmt.Errorf("read peer credentials: %w", err)
 	}

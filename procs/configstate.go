@@ -21,7 +21,16 @@ type configState struct {
 }
 
 func newConfigState(p *platform, rec *handover.Recorder, saveSelf func()) *configState {
-	return &configState{platform: p, recorder: rec, saveSelf: saveSelf, active: p.options.Config}
+	c := &configState{platform: p, recorder: rec, saveSelf: saveSelf}
+	c.setActive(p.options.Config)
+	return c
+}
+
+func (c *configState) setActive(conf *config.Config) {
+	c.active = conf
+	if f := c.options.Activated; f != nil {
+		f(conf)
+	}
 }
 
 // snapshot sets the numbers in the record of superd.
@@ -32,7 +41,7 @@ func (c *configState) snapshot(v *snapshot.Superd) { v.Config, v.Before = c.numb
 func (c *configState) restore(v *snapshot.Superd, known *config.Config) bool {
 	c.number, c.before = v.Config, v.Before
 	if known != nil {
-		c.active = known
+		c.setActive(known)
 	}
 	return known != nil
 }
@@ -44,7 +53,7 @@ func (c *configState) activate(next *config.Config, applyDiff func()) {
 	if c.before == 0 {
 		c.before = c.number
 	}
-	c.active = next
+	c.setActive(next)
 	c.Store.SetMaxTotal(next.Superd.LogMaxTotal)
 	c.number++
 	number := c.number

@@ -29,6 +29,7 @@ type Options struct {
 	// [config.LoadAfter], called off the loop
 	Load        func(inForce *config.Config, reading func(path string)) (*config.Config, error)
 	Archive     func(*config.Config) []byte // nil: [config.Config.Archive]
+	Activated   func(*config.Config)        // called with each active configuration; may be nil
 	Paths       paths.Paths
 	Identity    Identity
 	Environment []string         // superd's own; the programs' environment is derived from it

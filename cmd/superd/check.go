@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"superd/cmd/superd/report"
 	"superd/config"
 	"superd/control"
-	"superd/internal/escape"
 	"superd/internal/terminal"
 )
 
@@ -52,7 +52,7 @@ func check(file string, asJSON bool, stdout, stderr io.Writer) error {
 	path, programs, mistakes, warnings := inspect(file)
 	if asJSON {
 		all := slices.Concat(control.Mistakes(mistakes, "error"), control.Mistakes(warnings, "warning"))
-		if err := printJSON(stdout, all); err != nil {
+		if err := report.JSON(stdout, all); err != nil {
 			return err
 		}
 	} else {
@@ -94,24 +94,4 @@ func inspect(file string) (path string, programs []*config.Program, mistakes, wa
 		return path, nil, config.Errors{{File: path, Err: err}}, nil
 	}
 	return path, conf.Programs, conf.Errors, conf.Warnings
-}
-
-// printJSON prints a JSON array, one value on each line so that it is readable.
-func printJSON[T any](w io.Writer, all []T) error {
-	out := []byte("[")
-	for i, v := range all {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		line, err := escape.Marshal(v)
-		if err != nil {
-			return fmt.Errorf("encode JSON: %w", err)
-		}
-		out = append(append(out, '\n'), line...)
-	}
-	if len(all) > 0 {
-		out = append(out, '\n')
-	}
-	_, err := w.Write(append(out, "]\n"...))
-	return err
 }

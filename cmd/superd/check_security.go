@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 
+	"superd/cmd/superd/report"
 	"superd/config"
 	"superd/internal/terminal"
 	"superd/sandbox"
@@ -24,13 +25,13 @@ func checkSecurity(file string, asJSON bool, stdout, stderr io.Writer) error {
 	}
 	gaps := gapsOf(programs)
 	if asJSON {
-		return printJSON(stdout, gaps)
+		return report.JSON(stdout, gaps)
 	}
 	t := &terminal.Table{Columns: []terminal.Column{{Title: "PROGRAM"}, {Title: "CAN"}, {Title: "REMEDY"}}}
 	for _, gap := range gaps {
 		t.Add(terminal.Cell{Text: terminal.Sanitize(gap.Program)}, terminal.Cell{Text: gap.Can}, terminal.Cell{Text: gap.Remedy})
 	}
-	return printTable(stdout, t)
+	return report.Table(stdout, t)
 }
 
 func gapsOf(programs []*config.Program) (all []programGap) {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"superd/cmd/superd/report"
 	"superd/control"
 	"superd/control/locate"
 	"superd/internal/terminal"
@@ -21,6 +22,7 @@ const completionTimeout = time.Second
 // ctlFlags select the superd to talk to.
 type ctlFlags struct {
 	config, runtimeDir string
+	host               hostFlags
 }
 
 func newCtlCommand(args []string) *cobra.Command {
@@ -35,10 +37,11 @@ NAME is a program, an instance such as web@2, a group, or a shell glob such as '
 		Example: `  superd ctl status             all programs
   superd ctl restart web@2 db   an instance and a program
   superd ctl logs -f 'web*'     output of all whose names begin with web
-  superd ctl events --since 1h  what happened in the last hour`,
+  superd ctl events --since 1h  what happened in the last hour
+  superd ctl --host a,b status  all programs of two hosts, by ssh`,
 		Args:              refuseUnknownCommand,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              needCommand,
+		RunE:              needCtlCommand,
 	}
 	flags.add(cmd.PersistentFlags())
 	addNamed(cmd, args, ctlCommands(&flags))
@@ -50,12 +53,16 @@ func (f *ctlFlags) add(set *pflag.FlagSet) {
 	configFlag(set, &f.config, "configuration `file` that names the runtime directory")
 	set.StringVar(&f.runtimeDir, "runtime-dir", "", "`directory` of the control socket")
 	_ = cobra.MarkFlagDirname(set, "runtime-dir") // no error: the flag is defined
+	f.host.add(set)
 }
 
 // ctlCommands returns the commands below ctl.
 func ctlCommands(flags *ctlFlags) []subcommand {
 	of := func(newCommand func(*ctlFlags) *cobra.Command) func() *cobra.Command {
-		return func() *cobra.Command { return newCommand(flags) }
+		return func() *cobra.Command { return flags.onHosts(newCommand) }
+	}
+	here := func(newCommand func(*ctlFlags) *cobra.Command) func() *cobra.Command {
+		return func() *cobra.Command { return flags.hereOnly(newCommand) }
 	}
 	return []subcommand{
 		{"status", of(newStatusCommand)},
@@ -70,23 +77,44 @@ func ctlCommands(flags *ctlFlags) []subcommand {
 		{"why", of(newWhyCommand)},
 		{"history", of(newHistoryCommand)},
 		{"tree", of(newTreeCommand)},
+		{"exec", here(newExecCommand)},
+		{"shell", here(newShellCommand)},
 		{"sockets", of(newSocketsCommand)},
 		{"events", of(newEventsCommand)},
 		{"scale", of(newScaleCommand)},
 		{"reload", of(newReloadCommand)},
+		{"diff", of(newDiffCommand)},
+		{"cat", of(newCatCommand)},
+		{"reset-failed", of(newResetFailedCommand)},
+		{"wait", of(newWaitCommand)},
 		{"shutdown", of(newShutdownCommand)},
 		{"upgrade", of(newUpgradeCommand)},
 		{"version", of(newCtlVersionCommand)},
+		{"proxy", here(newProxyCommand)},
 	}
 }
 
 // client returns a client of the superd that the flags select.
 func (f *ctlFlags) client() (*control.Client, error) {
+	if h := f.host.single; h != nil {
+		return control.NewClientOver(h.Name, h.Dial), nil
+	}
 	path, err := f.socket()
 	if err != nil {
 		return nil, err
 	}
 	return control.NewClient(path), nil
+}
+
+// proxyArgs returns the flags that select the same superd on another host.
+func (f *ctlFlags) proxyArgs() (args []string) {
+	if f.config != "" {
+		args = append(args, "--config", f.config)
+	}
+	if f.runtimeDir != "" {
+		args = append(args, "--runtime-dir", f.runtimeDir)
+	}
+	return args
 }
 
 func (f *ctlFlags) socket() (string, error) {
@@ -100,7 +128,7 @@ func (f *ctlFlags) socket() (string, error) {
 // completeNames completes names of instances. It asks the superd that the flags select.
 func (f *ctlFlags) completeNames(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	client, err := f.client()
-	if err != nil {
+	if err != nil || f.host.given() { // ssh would take too long
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), completionTimeout)
@@ -141,7 +169,7 @@ func printResults(results []control.CommandResult, stdout, stderr io.Writer) err
 		if !o.OK {
 			w, err = stderr, exitStatus(statusFailed)
 		}
-		fmt.Fprintf(w, "%s: %s\n", terminal.Sanitize(o.Name), oneLine(o.Message))
+		fmt.Fprintf(w, "%s: %s\n", terminal.Sanitize(o.Name), report.OneLine(o.Message))
 		for _, line := range o.Output {
 			fmt.Fprintf(w, "  %s\n", terminal.Sanitize(line))
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"superd/cmd/superd/report"
 	"superd/control"
 	"superd/internal/terminal"
 )
@@ -83,7 +84,7 @@ func showEvents(ctx context.Context, client *control.Client, query control.Event
 	if err != nil {
 		return err
 	}
-	return printTable(stdout, eventTable(all, time.Now(), terminal.NewPalette()))
+	return report.Table(stdout, eventTable(all, time.Now(), terminal.NewPalette()))
 }
 
 func copyLine(w io.Writer) func([]byte) error {
@@ -170,18 +171,18 @@ func eventText(e *control.Event) string {
 		}
 		add("%s: %s", change, e.Reason)
 		if e.RestartIn != nil {
-			add("next start in %s", seconds(*e.RestartIn))
+			add("next start in %s", report.Seconds(*e.RestartIn))
 		}
 	case control.KindStart:
 		add("pid %d, started %s", e.Pid, e.Reason)
 	case control.KindExit:
 		add("%s", e.Reason)
 		if e.Duration != nil {
-			add("after %s", seconds(*e.Duration))
+			add("after %s", report.Seconds(*e.Duration))
 		}
 		add("pid %d", e.Pid)
 		if e.CPU != nil {
-			add("cpu %s", cpuTime(*e.CPU))
+			add("cpu %s", report.CPUTime(*e.CPU))
 		}
 		if e.MaxRSS != nil {
 			add("memory %s", peak(*e.MaxRSS, e.RSSBound))
@@ -223,13 +224,13 @@ func eventText(e *control.Event) string {
 	default:
 		add("%s", e.Reason)
 	}
-	return oneLine(strings.Join(parts, ", "))
+	return report.OneLine(strings.Join(parts, ", "))
 }
 
 func eventColour(e *control.Event) terminal.Colour {
 	switch e.Kind {
 	case control.KindState:
-		return stateColour(e.State)
+		return report.StateColour(e.State)
 	case control.KindNoStart:
 		return terminal.Red
 	case control.KindOutage:
@@ -252,32 +253,10 @@ func clock(t, now time.Time) string {
 	return t.Format(time.DateOnly + " " + milliseconds)
 }
 
-// seconds returns a duration of s seconds in three digits, and in full seconds from a minute on:
-// 12ms, 1.62s, 5m3s, 59m.
-func seconds(s float64) string {
-	d, digit := time.Duration(s*float64(time.Second)), time.Duration(1)
-	for d/digit >= 1000 {
-		digit *= 10
-	}
-	if d < time.Minute {
-		d = d.Round(digit)
-	} else {
-		d = d.Round(time.Second)
-	}
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
-}
-
 // peak returns a peak of memory in bytes, after < if it is only an upper bound.
 func peak(bytes int64, bound bool) string {
 	if bound {
-		return "<" + memory(bytes)
+		return "<" + report.Memory(bytes)
 	}
-	return memory(bytes)
+	return report.Memory(bytes)
 }

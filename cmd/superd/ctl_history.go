@@ -4,11 +4,11 @@ import (
 	"context"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"superd/cmd/superd/report"
 	"superd/control"
 	"superd/internal/terminal"
 )
@@ -43,9 +43,9 @@ func showHistory(ctx context.Context, client *control.Client, names []string, as
 		return err
 	}
 	if asJSON {
-		return printJSON(stdout, all)
+		return report.JSON(stdout, all)
 	}
-	return printTable(stdout, historyTable(all, time.Now(), terminal.NewPalette()))
+	return report.Table(stdout, historyTable(all, time.Now(), terminal.NewPalette()))
 }
 
 // runBytes is how many bytes of a run's id are shown: enough to distinguish runs.
@@ -66,29 +66,26 @@ func historyTable(all []control.Run, now time.Time, names *terminal.Palette) *te
 	}}
 	for i := range all {
 		r := &all[i]
-		ran := shown(r.Duration, seconds)
-		exit := terminal.Cell{Text: shown(r.Reason, oneLine), Colour: runColour(r)}
+		ran := report.Shown(r.Duration, report.Seconds)
+		exit := terminal.Cell{Text: report.Shown(r.Reason, report.OneLine), Colour: runColour(r)}
 		if r.Reason == nil {
 			exit.Text = "running"
-			ran = shown(r.Started, func(t time.Time) string { return seconds(max(now.Sub(t), 0).Seconds()) })
+			ran = report.Shown(r.Started, func(t time.Time) string { return report.Seconds(max(now.Sub(t), 0).Seconds()) })
 		}
 		t.Add(
 			terminal.Cell{Text: terminal.Sanitize(r.Name), Colour: names.Colour(r.Name)},
-			terminal.Cell{Text: shown(r.Started, func(t time.Time) string { return clock(t, now) })},
-			terminal.Cell{Text: shown(r.Ended, func(t time.Time) string { return clock(t, now) })},
+			terminal.Cell{Text: report.Shown(r.Started, func(t time.Time) string { return clock(t, now) })},
+			terminal.Cell{Text: report.Shown(r.Ended, func(t time.Time) string { return clock(t, now) })},
 			terminal.Cell{Text: ran},
-			terminal.Cell{Text: shown(r.CPU, cpuTime)},
-			terminal.Cell{Text: shown(r.MaxRSS, func(bytes int64) string { return peak(bytes, r.RSSBound) })},
-			terminal.Cell{Text: shown(r.Pid, strconv.Itoa)},
+			terminal.Cell{Text: report.Shown(r.CPU, report.CPUTime)},
+			terminal.Cell{Text: report.Shown(r.MaxRSS, func(bytes int64) string { return peak(bytes, r.RSSBound) })},
+			terminal.Cell{Text: report.Shown(r.Pid, strconv.Itoa)},
 			terminal.Cell{Text: terminal.Sanitize(r.Run[:min(len(r.Run), runBytes)])},
 			exit,
 		)
 	}
 	return t
 }
-
-// oneLine joins the lines of text by "; " and sanitizes them.
-func oneLine(text string) string { return terminal.Sanitize(strings.ReplaceAll(text, "\n", "; ")) }
 
 func runColour(r *control.Run) terminal.Colour {
 	switch {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"superd/cmd/superd/report"
 	"superd/control"
 	"superd/internal/terminal"
 )
@@ -54,17 +55,17 @@ If there is any mistake, nothing changes, and all mistakes are shown.`,
 			if dryRun {
 				reload = client.DryReload
 			}
-			report, err := reload(cmd.Context())
+			result, err := reload(cmd.Context())
 			switch {
 			case err != nil:
 				return err
 			case asJSON:
-				err = printObject(cmd.OutOrStdout(), report)
+				err = report.Object(cmd.OutOrStdout(), result)
 			default:
-				err = printReloadResult(cmd.OutOrStdout(), &report)
+				err = printReloadResult(cmd.OutOrStdout(), &result)
 			}
-			if report.Unrecorded != "" {
-				printUnrecorded(cmd.ErrOrStderr(), "the configuration is in force", report.Unrecorded)
+			if result.Unrecorded != "" {
+				printUnrecorded(cmd.ErrOrStderr(), "the configuration is in force", result.Unrecorded)
 				err = cmp.Or(err, error(exitStatus(statusFailed)))
 			}
 			return err
@@ -91,19 +92,23 @@ func checkReloadFlags(names []string, ofConfiguration bool, timeout time.Duratio
 // maxUnchanged is how many unchanged programs may have a row each.
 const maxUnchanged = 20
 
+// differs reports whether a reload changes anything.
+func differs(r *control.ReloadResult) bool {
+	return len(r.Added)+len(r.Removed)+len(r.Changed)+len(r.Superd)+len(r.Sockets) > 0
+}
+
 func printReloadResult(w io.Writer, r *control.ReloadResult) error {
-	differs := len(r.Added)+len(r.Removed)+len(r.Changed)+len(r.Superd)+len(r.Sockets) > 0
-	if differs {
-		if err := printTable(w, reloadTable(r)); err != nil {
+	if differs(r) {
+		if err := report.Table(w, reloadTable(r)); err != nil {
 			return err
 		}
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintf(w, "note: %s\n", oneLine(note))
+		fmt.Fprintf(w, "note: %s\n", report.OneLine(note))
 	}
 	last := ""
 	switch {
-	case !differs:
+	case !differs(r):
 		last = "nothing has changed"
 	case r.DryRun:
 		last = "dry run: nothing was done"

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"superd/cmd/superd/report"
 	"superd/control"
 )
 
@@ -54,7 +55,7 @@ that is scaled has web@1 to web@N.`,
 			case err != nil:
 				return err
 			case asJSON:
-				return cmp.Or(printJSON(cmd.OutOrStdout(), all), scaleStatus(all))
+				return cmp.Or(report.JSON(cmd.OutOrStdout(), all), scaleStatus(all))
 			}
 			return printScaleResults(all, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},

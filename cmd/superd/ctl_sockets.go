@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"superd/cmd/superd/report"
 	"superd/control"
 	"superd/internal/terminal"
 	"superd/internal/words"
@@ -31,9 +32,9 @@ wait, and which processes can accept them.`,
 				return err
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), all)
+				return report.JSON(cmd.OutOrStdout(), all)
 			}
-			return printTable(cmd.OutOrStdout(), socketTable(all))
+			return report.Table(cmd.OutOrStdout(), socketTable(all))
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
@@ -63,7 +64,7 @@ func socketTable(all []control.Socket) *terminal.Table {
 		case !s.Open:
 			state = terminal.Cell{Text: "is being opened", Colour: terminal.Yellow}
 		}
-		waiting := shown(s.Waiting, strconv.Itoa)
+		waiting := report.Shown(s.Waiting, strconv.Itoa)
 		if s.Backlog != nil {
 			waiting += " of " + strconv.Itoa(*s.Backlog)
 		}

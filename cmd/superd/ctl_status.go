@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"superd/cmd/superd/report"
 	"superd/control"
 	"superd/internal/terminal"
 )
@@ -61,9 +62,9 @@ func showStatus(ctx context.Context, client *control.Client, names []string, asJ
 		return err
 	}
 	if asJSON {
-		err = printJSON(stdout, all)
+		err = report.JSON(stdout, all)
 	} else {
-		err = printTable(stdout, statusTable(all, time.Now(), palette(stdout)))
+		err = report.Table(stdout, report.StatusTable(all, time.Now(), palette(stdout)))
 	}
 	if err == nil && len(names) > 0 && (len(all) == 0 || slices.ContainsFunc(all, func(s control.Status) bool { return !s.Up() })) {
 		return exitStatus(statusNotUp)
@@ -77,18 +78,13 @@ func showBrief(ctx context.Context, client *control.Client, names []string, asJS
 		return err
 	}
 	if asJSON {
-		err = printJSON(stdout, all)
+		err = report.JSON(stdout, all)
 	} else {
-		err = printTable(stdout, briefTable(all, palette(stdout)))
+		err = report.Table(stdout, report.BriefTable(all, palette(stdout)))
 	}
 	if err == nil && len(names) > 0 && (len(all) == 0 || slices.ContainsFunc(all, func(b control.Brief) bool { return !b.Up() })) {
 		return exitStatus(statusNotUp)
 	}
-	return err
-}
-
-func printTable(w io.Writer, t *terminal.Table) error {
-	_, err := w.Write(t.Text(terminal.Detect(w, os.Getenv)))
 	return err
 }
 
@@ -208,5 +204,5 @@ func statusLines(o terminal.Output, all []control.Status, palette *terminal.Pale
 	if o.Width > 0 {
 		head = terminal.Cut(head, o.Width)
 	}
-	return append([]string{head, ""}, statusTable(all, now, palette).Lines(o)...)
+	return append([]string{head, ""}, report.StatusTable(all, now, palette).Lines(o)...)
 }

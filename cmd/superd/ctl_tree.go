@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"superd/cmd/superd/report"
 	"superd/control"
 	"superd/internal/terminal"
 )
@@ -29,7 +30,7 @@ descendants. Processes that cannot be attributed to a program come last.`,
 				return err
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), all)
+				return report.JSON(cmd.OutOrStdout(), all)
 			}
 			return printTree(cmd.OutOrStdout(), all)
 		},
@@ -71,7 +72,7 @@ func printBelow(b *strings.Builder, branch control.ProcessTree, below map[int][]
 			star = "*"
 		}
 		fmt.Fprintf(b, "%s%s%d %s %s  %s",
-			indent, star, p.Pid, p.State, memory(p.RSS), terminal.Sanitize(p.Command))
+			indent, star, p.Pid, p.State, report.Memory(p.RSS), terminal.Sanitize(p.Command))
 		if len(p.PerhapsOf) > 0 {
 			fmt.Fprintf(b, "  (possibly of %s)", strings.Join(p.PerhapsOf, ", "))
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"superd/cmd/superd/report"
 	"superd/control"
 	"superd/internal/terminal"
 )
@@ -38,7 +39,7 @@ func showWhy(ctx context.Context, client *control.Client, names []string, asJSON
 		return err
 	}
 	if asJSON {
-		return printJSON(stdout, all)
+		return report.JSON(stdout, all)
 	}
 	var b strings.Builder
 	for i, w := range all {

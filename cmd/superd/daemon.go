@@ -8,11 +8,13 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"superd/config"
 	"superd/control"
 	"superd/control/server"
 	"superd/internal/logqueue"
@@ -34,6 +36,7 @@ type daemon struct {
 	log        *slog.Logger
 	terminal   *keeper.Terminal // of a superd without a keeper; nil: none
 	configPath string
+	access     atomic.Pointer[config.Control] // in force
 	runtimeDir string
 	noCgroup   bool
 	supervisor *procs.Supervisor
@@ -68,8 +71,16 @@ func (d *daemon) serve(listener net.Listener, version control.Version) {
 		Log:        d.log,
 		Version:    version,
 		UID:        os.Geteuid(),
+		Access:     func() config.Control { return *d.access.Load() },
 		TreeUsages: d.kernel.TreeUsages,
 		Upgrade:    d.upgrade,
+		ConfigOf:   func(names []string) ([]*config.Program, error) { return procs.ConfigOf(d.supervisor, names) },
+		ResetFailed: func(names []string) ([]procs.CommandResult, error) {
+			return procs.ResetFailed(d.supervisor, names)
+		},
+		Execute: func(name string, uid int, o procs.ExecuteOptions) (end func(), err error) {
+			return procs.Execute(d.supervisor, name, uid, o)
+		},
 	})
 	d.endServing = s.Close
 	go func() {

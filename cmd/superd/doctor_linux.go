@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"superd/cmd/superd/report"
 	"superd/doctor"
 )
 
@@ -22,11 +23,11 @@ The exit status is 1 if superd cannot run here.`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			report := doctor.Examine()
+			found := doctor.Examine()
 			if asJSON {
-				return endWith(printObject(cmd.OutOrStdout(), report), report.OK)
+				return endWith(report.Object(cmd.OutOrStdout(), found), found.OK)
 			}
-			return endWith(report.Print(cmd.OutOrStdout()), report.OK)
+			return endWith(found.Print(cmd.OutOrStdout()), found.OK)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")

@@ -21,7 +21,7 @@ const (
 	statusFailed   = 1 // the operation failed
 	statusUsage    = 2 // wrong usage or invalid configuration
 	statusNotUp    = 3 // ctl status: something asked for by name is not up
-	statusNoSuperd = 4 // no superd answers
+	statusNoSuperd = control.StatusNoSuperd
 )
 
 func main() {

@@ -157,6 +157,40 @@ func needCommand(cmd *cobra.Command, _ []string) error {
 	return exitStatus(statusUsage)
 }
 
+// needCtlCommand is needCommand for ctl, whose commands with a line each would not fit a screen.
+func needCtlCommand(cmd *cobra.Command, _ []string) error {
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	_, err := fmt.Fprintf(cmd.ErrOrStderr(), "Usage: %s COMMAND\n\nAvailable Commands:\n%s\n\n"+
+		"`%[1]s --help` says what each does.\n", cmd.CommandPath(), inLines(names, 80))
+	if err != nil {
+		return err
+	}
+	return exitStatus(statusUsage)
+}
+
+// inLines returns names in indented lines of at most width columns.
+func inLines(names []string, width int) string {
+	var text strings.Builder
+	column := 0
+	for _, name := range names {
+		if column == 0 || column+1+len(name) > width {
+			if column > 0 {
+				text.WriteByte('\n')
+			}
+			text.WriteByte(' ')
+			column = 1
+		}
+		text.WriteString(" " + name)
+		column += 1 + len(name)
+	}
+	return text.String()
+}
+
 // refuseUnknownCommand returns an error for an unknown command. It suggests the nearest one, if
 // there is any.
 func refuseUnknownCommand(cmd *cobra.Command, args []string) error {

@@ -89,3 +89,15 @@ func TestHelpFits(t *testing.T) {
 	}
 	check(newRootCommand(nil))
 }
+
+func TestCount(t *testing.T) {
+	for _, tt := range []struct{ got, want string }{
+		{count(0, "mistake"), "no mistakes"},
+		{count(1, "mistake"), "1 mistake"},
+		{count(2, "mistake"), "2 mistakes"},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%q, want %q", tt.got, tt.want)
+		}
+	}
+}

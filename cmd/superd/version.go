@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"superd/cmd/superd/report"
 	"superd/control"
-	"superd/internal/escape"
 )
 
 // version is set by the linker in a release: -ldflags "-X main.version=1.2.3".
@@ -49,7 +49,7 @@ func newVersionCommand() *cobra.Command {
 				v = binaryOnly(v)
 			}
 			if asJSON {
-				return printObject(cmd.OutOrStdout(), binaryVersion{v.Version, v.Commit, v.Features})
+				return report.Object(cmd.OutOrStdout(), binaryVersion{v.Version, v.Commit, v.Features})
 			}
 			printVersion(cmd.OutOrStdout(), v)
 			return nil
@@ -85,7 +85,7 @@ func newCtlVersionCommand(flags *ctlFlags) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return printObject(cmd.OutOrStdout(), v)
+				return report.Object(cmd.OutOrStdout(), v)
 			}
 			printVersion(cmd.OutOrStdout(), v)
 			return nil
@@ -112,14 +112,4 @@ func printVersion(w io.Writer, v control.Version) {
 		}
 		fmt.Fprintf(w, "%s%s\n", sign, name)
 	}
-}
-
-// printObject prints a value as one line of JSON.
-func printObject(w io.Writer, v any) error {
-	line, err := escape.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode JSON: %w", err)
-	}
-	_, err = w.Write(append(line, '\n'))
-	return err
 }

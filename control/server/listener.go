@@ -14,8 +14,10 @@ import (
 	"syscall"
 	"time"
 
+	"superd/config"
 	"superd/control"
 	"superd/internal/escape"
+	"superd/internal/passwd"
 )
 
 // Listen listens on the Unix socket at path. All users may connect; permission is checked for each
@@ -94,17 +96,18 @@ func removeStale(path string) error {
 // closes them at once, so that they take no resources from permitted clients.
 type listener struct {
 	net.Listener
-	uid   int
-	log   *slog.Logger
-	count atomic.Int32
+	uid    int
+	access func() config.Control
+	log    *slog.Logger
+	count  atomic.Int32
 
 	mu     sync.Mutex
 	spares []*os.File // spare descriptors, closed when no other is free for a connection
 	closed bool
 }
 
-func newListener(l net.Listener, uid int, log *slog.Logger) *listener {
-	own := &listener{Listener: l, uid: uid, log: log}
+func newListener(l net.Listener, uid int, access func() config.Control, log *slog.Logger) *listener {
+	own := &listener{Listener: l, uid: uid, access: access, log: log}
 	own.refillSpares()
 	return own
 }
@@ -119,22 +122,28 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		uid, err := peerUID(conn)
+		p, err := peerOfConn(conn)
+		may, limit := roleNone, int32(maxConnections)
+		if err == nil {
+			may = roleOf(p, l.uid, l.access(), passwd.System())
+		}
+		if may < roleOwner { // they can't keep the owner out
+			limit = maxConnections / 2
+		}
 		switch {
 		case err != nil:
 			l.log.Debug("connection refused", "error", err)
 			conn.Close()
-		case uid != 0 && uid != l.uid:
-			l.log.Debug("connection refused", "uid", uid)
-			reject(conn, &control.Error{Status: http.StatusForbidden, Message: fmt.Sprintf("user %d may not control this superd", uid),
-				Remedy: fmt.Sprintf("become root or user %d", l.uid)})
-		case l.count.Load() >= maxConnections:
-			l.log.Debug("connection refused", "connections", maxConnections)
-			reject(conn, &control.Error{Status: http.StatusServiceUnavailable, Message: fmt.Sprintf("%d connections are open, which is the limit", maxConnections),
+		case may == roleNone:
+			l.log.Debug("connection refused", "uid", p.uid)
+			reject(conn, errForbidden(p.uid, roleViewer, l.uid))
+		case l.count.Load() >= limit:
+			l.log.Debug("connection refused", "connections", limit)
+			reject(conn, &control.Error{Status: http.StatusServiceUnavailable, Message: fmt.Sprintf("%d connections are open, which is the limit", limit),
 				Remedy: "try again when some have been closed"})
 		default:
 			l.count.Add(1)
-			return &connection{Conn: conn, uid: uid, release: sync.OnceFunc(l.release)}, nil
+			return &connection{Conn: conn, uid: p.uid, role: may, release: sync.OnceFunc(l.release)}, nil
 		}
 	}
 }
@@ -207,6 +216,7 @@ func reject(conn net.Conn, e *control.Error) {
 type connection struct {
 	net.Conn
 	uid     int
+	role    role
 	release func()
 }
 
@@ -218,16 +228,31 @@ func (c *connection) Close() error {
 
 type peerKey struct{}
 
-// withPeer stores the user of a connection in its context.
+// withPeer stores a connection in its context.
 func withPeer(ctx context.Context, c net.Conn) context.Context {
 	if own, ok := c.(*connection); ok {
-		ctx = context.WithValue(ctx, peerKey{}, own.uid)
+		ctx = context.WithValue(ctx, peerKey{}, own)
 	}
 	return ctx
 }
 
 // peerOf returns the user at the other end of a request's connection.
 func peerOf(ctx context.Context) int {
-	uid, _ := ctx.Value(peerKey{}).(int)
-	return uid
+	if c, ok := ctx.Value(peerKey{}).(*connection); ok {
+		return c.uid
+	}
+	return 0
+}
+
+// mayUse returns an error if the user at the other end of a request's connection may not use the
+// route.
+func (s *Server) mayUse(ctx context.Context, to *route) error {
+	c, ok := ctx.Value(peerKey{}).(*connection)
+	switch needed := to.needs(); {
+	case !ok:
+		return errNotUnix
+	case c.role < needed:
+		return errForbidden(c.uid, needed, s.options.UID)
+	}
+	return nil
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"superd/config"
 )
 
 func TestListenReplacesWhatIsStale(t *testing.T) {
@@ -108,7 +110,7 @@ func TestSpareDescriptorLetsOneIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	full := &fullListener{Listener: inner}
-	l := newListener(full, os.Geteuid(), slog.New(slog.DiscardHandler))
+	l := newListener(full, os.Geteuid(), func() config.Control { return config.Control{} }, slog.New(slog.DiscardHandler))
 	defer l.Close()
 	taken := false
 	full.spare = func() bool { return len(l.spares) < maxSpares && !taken }

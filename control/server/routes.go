@@ -38,6 +38,10 @@ func (s *Server) routes() []route {
 		{"GET", "/v1/history", []string{"name"}, s.history},
 		{"POST", "/v1/programs/signal", []string{"name", "signal"}, s.signal},
 		{"POST", "/v1/programs/{name}/signal", []string{"signal"}, s.signal},
+		{"GET", "/v1/config", []string{"name"}, s.config},
+		{"POST", "/v1/programs/reset-failed", []string{"name"}, s.resetFailed},
+		{"POST", "/v1/programs/{name}/reset-failed", nil, s.resetFailed},
+		{"POST", "/v1/programs/{name}/execute", []string{"command", "terminal", "term"}, s.execute},
 		{"POST", "/v1/programs/reload", []string{"name", "timeout"}, s.reloadPrograms},
 		{"POST", "/v1/programs/{name}/reload", []string{"timeout"}, s.reloadPrograms},
 		{"POST", "/v1/programs/continue", []string{"name", "timeout"}, s.decideRoll(procs.ContinueRoll)},
@@ -71,7 +75,10 @@ func (s *Server) handler() http.Handler {
 	methods := map[string]string{} // by path
 	for _, r := range s.routes() {
 		mux.HandleFunc(r.method+" "+r.path, func(w http.ResponseWriter, req *http.Request) {
-			err := s.admit(w, req, &r)
+			err := s.mayUse(req.Context(), &r)
+			if err == nil {
+				err = s.admit(w, req, &r)
+			}
 			if err == nil {
 				err = r.serve(w, req)
 			}

@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"superd/config"
 	"superd/control"
 	"superd/logs"
 	"superd/procs"
@@ -89,11 +90,17 @@ type Options struct {
 	Events     *eventlog.Log // source of events, history and why; not nil
 	Log        *slog.Logger
 	Version    control.Version // pid and uptime come from the supervisor
-	UID        int             // user that may connect, beside root
+	UID        int             // user that may do everything, beside root
+	// Access returns who else may connect; nil: nobody. It may be called from any goroutine.
+	Access func() config.Control
 	// TreeUsages returns the usage of the instances' processes beside their main processes, in the
 	// order of mains. others are the pids of all main processes. It may block, and is called from
 	// any goroutine.
 	TreeUsages func(mains []host.MainProcess, others []int) []host.TreeUsage
+	// The following are functions of procs for the supervisor. They are called on the loop.
+	ConfigOf    func(names []string) ([]*config.Program, error)
+	ResetFailed func(names []string) ([]procs.CommandResult, error)
+	Execute     func(name string, uid int, o procs.ExecuteOptions) (end func(), err error)
 	// Upgrade prepares to execute another binary ("" for superd's own file). Upgrade and ready are
 	// called on the loop.
 	Upgrade func(binary string, ready func(Upgrade, error))
@@ -146,7 +153,7 @@ func New(o Options) *Server {
 
 // Serve answers clients of l, a Unix socket, until Close; it then returns nil. It closes l.
 func (s *Server) Serve(l net.Listener) error {
-	own := newListener(l, s.options.UID, s.log)
+	own := newListener(l, s.options.UID, s.access, s.log)
 	s.mu.Lock()
 	s.listener = own
 	s.mu.Unlock()
@@ -173,6 +180,13 @@ func (s *Server) Close() error {
 		err = errors.Join(err, s.listener.Close())
 	}
 	return err
+}
+
+func (s *Server) access() config.Control {
+	if s.options.Access == nil {
+		return config.Control{}
+	}
+	return s.options.Access()
 }
 
 // crashOnPanic makes a panic of a handler end superd, like any other panic. net/http would recover

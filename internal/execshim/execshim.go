@@ -60,8 +60,9 @@ const SandboxBinary = "/proc/self/fd/5"
 // A Step is what the shim does, in the order of the fields, and what it executes then. A nil field
 // is inherited.
 type Step struct {
-	ReadyFD    int // 0: none
-	Sockets    int // how many sockets become the program's descriptors from 3 on
+	ReadyFD    int  // 0: none
+	Sockets    int  // how many sockets become the program's descriptors from 3 on
+	Terminal   bool // standard input becomes the controlling terminal
 	Attributes Attributes
 	Sandbox    []string // fields of the plan of a [Sandbox]; empty: none
 	Umask      *uint32
@@ -78,6 +79,7 @@ type Stage uint8
 const (
 	StageRead Stage = iota // the command line that superd wrote
 	StagePass
+	StageTerminal
 	StageOOM
 	StageNice
 	StageIO
@@ -94,6 +96,7 @@ const (
 var stageNames = [...]string{
 	StageRead:       "read arguments",
 	StagePass:       "pass descriptors",
+	StageTerminal:   "take controlling terminal",
 	StageOOM:        "set oom_score_adj",
 	StageNice:       "set nice",
 	StageIO:         "set ionice",
@@ -175,6 +178,9 @@ func (s *Step) Command() (args, env []string) {
 	if s.Sockets != 0 {
 		set("sockets", strconv.Itoa(s.Sockets))
 	}
+	if s.Terminal {
+		set("terminal", "1")
+	}
 	s.Attributes.write(set)
 	if s.Umask != nil {
 		set("umask", strconv.FormatUint(uint64(*s.Umask), 8))
@@ -232,6 +238,8 @@ func (s *Step) set(key string, n int64) bool {
 		s.ReadyFD = int(n)
 	case "sockets":
 		s.Sockets = int(n)
+	case "terminal":
+		s.Terminal = n != 0
 	case "umask":
 		mask := uint32(n)
 		s.Umask = &mask

@@ -81,6 +81,12 @@ func (s *Step) run(box Sandbox, report *int) *Error {
 		}
 		s.setPid()
 	}
+	if s.Terminal {
+		// The process leads a session, and has no terminal yet: ioctl_tty(2)
+		if err := unix.IoctlSetInt(0, unix.TIOCSCTTY, 0); err != nil {
+			return failed(StageTerminal, err)
+		}
+	}
 	if s.Attributes.limitsMemory() {
 		s.reserveMemory()
 	}

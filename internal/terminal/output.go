@@ -34,6 +34,9 @@ func Detect(w io.Writer, getenv func(string) string) Output {
 	return o
 }
 
+// IsTerminal reports whether f is a terminal.
+func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
 // Discards reports whether w is /dev/null.
 func Discards(w io.Writer) bool {
 	f, ok := w.(interface{ Stat() (os.FileInfo, error) })

@@ -315,6 +315,9 @@ func (m *Machine) resetFailed() {
 	m.restartAttempts, m.failures, m.startLimitHit, m.restarts = 0, nil, false, 0
 }
 
+// ResetFailed is what an operator's start resets, for a program that is not started.
+func (m *Machine) ResetFailed() { m.resetFailed() }
+
 // RestartDue starts the next run when the delay has passed.
 func (m *Machine) RestartDue(c Conditions) Transition {
 	m.restarts++

@@ -23,7 +23,8 @@ type SpawnSpec struct {
 
 	DirectoryRoots config.DirectoryRoots // below which the program's directories are made
 	BeginsRun      bool                  // no process of the run was started before
-	Input          *Outlet               // FIFO that becomes its standard input; nil: /dev/null
+	Input          *Outlet               // becomes its standard input; nil: /dev/null
+	Terminal       bool                  // Input is a terminal, which becomes its controlling one
 	// What it listens on: its descriptors from FirstSocket on, which is 0 or 3. Spawn releases each
 	// of them. With TellsPid an empty LISTEN_PID in Own gets its pid. With Connection there is one,
 	// which is accepted; as descriptor 0 it is standard output, too
@@ -54,8 +55,8 @@ type Outlet struct {
 	FIFO   string // its path
 	ReadFD int    // its read end; -1: the FIFO is created first
 
-	// Direct opens the log file, off the loop, for a program of that user that writes to it
-	// directly; nil: it writes to the FIFO.
+	// Direct opens the file itself, off the loop, for a program of that user that writes to it, or
+	// reads from it, directly; nil: it uses the FIFO.
 	Direct func(uid uint32) (fd int, err error)
 }
 

@@ -1,6 +1,8 @@
 package instance
 
 import (
+	"fmt"
+
 	"superd/procs/fsm"
 	"superd/procs/instance/beside"
 )
@@ -14,6 +16,14 @@ func (in *Instance) Reload(done ...func(beside.Outcome)) {
 	for _, answer := range done {
 		answer(beside.Outcome{Message: "not reloaded: it is " + in.Machine.State().String()})
 	}
+}
+
+// Execute executes a command beside the main process: see [beside.Commands.Execute].
+func Execute(in *Instance, o beside.ExecuteOptions) (end func(), err error) {
+	if in.run == nil || in.run.main.process == nil {
+		return nil, fmt.Errorf("%s is %s: a command is executed beside a running program", in.Name, in.Machine.State())
+	}
+	return in.run.ownBeside().Execute(o).End, nil
 }
 
 // CheckConfiguration runs check_command, if the program has one and runs. done is called once,
@@ -32,7 +42,7 @@ func (r *run) ownBeside() *beside.Commands {
 		in := r.in
 		r.beside = beside.New(beside.Options{
 			Instance: in.Name, Run: (*port)(r), Supervisor: in.Env.Scope, Scope: &in.Scope,
-			Main: &r.main.scope, Host: in.Env.Host, Log: in.Env.Log,
+			Main: &r.main.scope, Host: in.Env.Host, Reaper: in.Env.Reaper, Log: in.Env.Log,
 			AfterSaving: in.Env.Records.AfterSaving,
 		})
 	}

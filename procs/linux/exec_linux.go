@@ -61,11 +61,12 @@ func (k *Host) executeStep(a *attempt, p *prepared, step *execshim.Step, attr *p
 func (k *Host) stepFor(p *prepared) *execshim.Step {
 	attributes := k.attributesOf(p.program)
 	otherUser := k.ambient && p.runAs.credential != nil
-	if attributes.IsZero() && p.program.Umask == nil && !otherUser && !p.unseen && !pidfd.Portable && p.plan == nil {
+	if attributes.IsZero() && p.program.Umask == nil && !otherUser && !p.unseen && !p.terminal && !pidfd.Portable && p.plan == nil {
 		return nil
 	}
 	return &execshim.Step{
 		ReadyFD:    p.readyNumber,
+		Terminal:   p.terminal,
 		Sockets:    len(p.socketsFrom(firstPassed)),
 		Attributes: attributes,
 		Umask:      p.program.Umask,

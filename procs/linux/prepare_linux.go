@@ -32,6 +32,7 @@ type prepared struct {
 	firstSocket int  // number of the first one; 0 or 3
 	tellsPid    bool // LISTEN_PID gets its pid
 	connection  bool // the one socket is a connection
+	terminal    bool // input becomes its controlling terminal
 	unseen      bool // superd could not open all that the exec will open as the user
 
 	plan     *sandbox.Plan     // nil: no sandbox
@@ -124,9 +125,10 @@ func prepare(a *attempt, spec *host.SpawnSpec, child *host.Child, filters *sandb
 		p.outputs = append(p.outputs, fd)
 	}
 	if spec.Input != nil {
-		if p.input, err = openFIFO(a, *spec.Input, pipe.OpenReader, owner, &child.InputFD); err != nil {
+		if p.input, err = openInput(a, *spec.Input, owner, &child.InputFD); err != nil {
 			return p, err
 		}
+		p.terminal = spec.Terminal
 	}
 	return p, nil
 }
@@ -164,6 +166,18 @@ func openOutput(a *attempt, output host.Outlet, id *runAs, ownEnd *int) (fd int,
 		return fd, nil
 	}
 	return openFIFO(a, output, pipe.OpenWriter, id, ownEnd)
+}
+
+// openInput is openOutput for the standard input.
+func openInput(a *attempt, input host.Outlet, id *runAs, ownEnd *int) (fd int, err error) {
+	if input.Direct == nil {
+		return openFIFO(a, input, pipe.OpenReader, id, ownEnd)
+	}
+	uid, _ := id.owner()
+	if fd, err = input.Direct(uint32(uid)); err != nil {
+		return -1, &host.SpawnError{Stage: "open standard input", Err: err, Fault: host.FaultOf(err)}
+	}
+	return fd, nil
 }
 
 // openFIFO returns the program's end of a FIFO. It stores superd's end, if it had to make the FIFO,

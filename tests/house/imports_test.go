@@ -25,17 +25,20 @@ const (
 //
 // Only cmd/superd imports procs/linux: procs knows the system as procs/host.
 var allowed = map[string]string{
-	"cmd/superd": `config config/codec control control/locate control/server doctor internal/escape
+	"cmd/superd/report": "control internal/escape internal/terminal internal/words",
+	"cmd/superd": `cmd/superd/report config config/codec control control/locate control/remote control/server doctor
+		internal/signame internal/escape
 		internal/execshim internal/failpoint internal/gcpacer internal/logqueue internal/procfs
 		internal/terminal internal/threads internal/words keeper keeper/fdstore logs logs/read loop pidfd procs procs/eventlog procs/host
 		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
 	"cmd/superd-ui":   "control control/locate internal/terminal metrics",
-	"control/server": `config config/listen control internal/escape internal/procfs internal/signame logs logs/follow
-		logs/segment procs procs/counters procs/diagnosis procs/eventlog procs/fsm procs/host
+	"control/server": `config config/listen control internal/escape internal/passwd internal/procfs internal/signame logs logs/follow
+		logs/segment pidfd procs procs/counters procs/diagnosis procs/eventlog procs/fsm procs/host
 		procs/probe procs/selection`,
 	"control":        "config",
 	"control/locate": "config control",
+	"control/remote": "control",
 	"metrics":        "control",
 	"doctor": `internal/execshim internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox
 		sandbox/shim`,
@@ -49,7 +52,7 @@ var allowed = map[string]string{
 		procs/execprobe procs/fsm procs/host procs/instance/beside procs/instance/directories procs/instance/health
 		procs/instance/launch procs/instance/output procs/instance/paths procs/instance/readiness
 		procs/instance/teardown procs/notify procs/probe procs/schedule procs/snapshot procs/sockets`,
-	"procs/instance/beside": `config internal/signame internal/words loop procs/eventlog procs/execprobe procs/fsm
+	"procs/instance/beside": `config internal/signame internal/words loop pidfd procs/eventlog procs/execprobe procs/fsm
 		procs/host procs/notify procs/snapshot`,
 	"procs/instance/directories": "loop procs/host",
 	"procs/instance/health": `config internal/words loop procs/eventlog procs/fsm procs/host

@@ -26,6 +26,7 @@ type Options struct {
 	Scope      *loop.Scope // ends with the instance
 	Main       *loop.Scope // ends with the main process
 	Host       host.Host
+	Reaper     execprobe.Reaper
 	Log        *slog.Logger
 	// Calls f when the present state is recorded, or with the error
 	AfterSaving func(f func(unrecorded error))
@@ -77,6 +78,8 @@ type Commands struct {
 	stopCommand *command // nil unless it runs
 	// What stop_command does; empty without one, and once the stop signal is sent
 	stopState snapshot.StopCommand
+
+	executions []*Execution // commands of operators that have not ended
 
 	running int           // commands that have begun and are not over
 	endedAt time.Duration // end of the last one; 0 before
@@ -144,6 +147,9 @@ func (b *Commands) Leave(to fsm.State) {
 	if to != fsm.Running && to != fsm.StopPending {
 		b.dropChecks()
 		b.reload.abort()
+		if to != fsm.Starting {
+			b.endExecutions()
+		}
 	}
 }
 

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"fmt"
@@ -9,14 +9,15 @@ import (
 
 	"superd/control"
 	"superd/internal/terminal"
+	"superd/internal/words"
 )
 
 // minReasonWidth is the least width of a reason, in columns: other table columns are dropped first.
 const minReasonWidth = 30
 
-// statusTable returns the table of the status as of now. It has a column of reasons only if an
+// StatusTable returns the table of the status as of now. It has a column of reasons only if an
 // instance has one. Then the last lines are dropped from a narrow terminal before the reasons.
-func statusTable(all []control.Status, now time.Time, names *terminal.Palette) *terminal.Table {
+func StatusTable(all []control.Status, now time.Time, names *terminal.Palette) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{
 		{Title: "NAME"},
 		{Title: "STATE"},
@@ -43,12 +44,12 @@ func statusTable(all []control.Status, now time.Time, names *terminal.Palette) *
 		s := &all[i]
 		row = append(row[:0],
 			terminal.Cell{Text: s.Name, Colour: names.Colour(s.Name)},
-			terminal.Cell{Text: s.State, Colour: stateColour(s.State)},
-			terminal.Cell{Text: shown(s.Since, func(t time.Time) string { return age(now.Sub(t)) })},
-			terminal.Cell{Text: shown(s.Pid, strconv.Itoa)},
+			terminal.Cell{Text: s.State, Colour: StateColour(s.State)},
+			terminal.Cell{Text: Shown(s.Since, func(t time.Time) string { return age(now.Sub(t)) })},
+			terminal.Cell{Text: Shown(s.Pid, strconv.Itoa)},
 			terminal.Cell{Text: strconv.Itoa(s.Restarts)},
-			terminal.Cell{Text: shown(s.CPU, cpuTime)},
-			terminal.Cell{Text: shown(s.RSS, memory)},
+			terminal.Cell{Text: Shown(s.CPU, CPUTime)},
+			terminal.Cell{Text: Shown(s.RSS, Memory)},
 		)
 		if some {
 			row = append(row, terminal.Cell{Text: reasons[i]})
@@ -58,16 +59,16 @@ func statusTable(all []control.Status, now time.Time, names *terminal.Palette) *
 	return t
 }
 
-// briefTable returns the table of status --brief.
-func briefTable(all []control.Brief, names *terminal.Palette) *terminal.Table {
+// BriefTable returns the table of status --brief.
+func BriefTable(all []control.Brief, names *terminal.Palette) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{{Title: "NAME"}, {Title: "STATE"}, {Title: "PID", Rank: 1}}}
 	t.Grow(len(all))
 	for i := range all {
 		b := &all[i]
 		t.Add(
 			terminal.Cell{Text: b.Name, Colour: names.Colour(b.Name)},
-			terminal.Cell{Text: b.State, Colour: stateColour(b.State)},
-			terminal.Cell{Text: shown(b.Pid, strconv.Itoa)},
+			terminal.Cell{Text: b.State, Colour: StateColour(b.State)},
+			terminal.Cell{Text: Shown(b.Pid, strconv.Itoa)},
 		)
 	}
 	return t
@@ -99,21 +100,21 @@ func reason(s *control.Status, now time.Time) string {
 		all = append(all, "sandbox incomplete: "+strings.Join(s.SandboxWarnings, "; "))
 	}
 	if s.DroppedBytes > 0 {
-		all = append(all, count(int(s.DroppedLines), "line")+" dropped")
+		all = append(all, words.Plural(int(s.DroppedLines), "line")+" dropped")
 	}
-	return oneLine(strings.Join(all, "; "))
+	return OneLine(strings.Join(all, "; "))
 }
 
 // lastLineOf returns the last line of output, after the status text of the program in brackets.
 func lastLineOf(s *control.Status) string {
-	line := shown(s.LastLine, terminal.Sanitize)
+	line := Shown(s.LastLine, terminal.Sanitize)
 	if s.StatusText != nil {
 		line = strings.TrimSuffix("["+terminal.Sanitize(*s.StatusText)+"] "+line, " ")
 	}
 	return line
 }
 
-func stateColour(state string) terminal.Colour {
+func StateColour(state string) terminal.Colour {
 	switch state {
 	case control.StateRunning:
 		return terminal.Green
@@ -125,8 +126,8 @@ func stateColour(state string) terminal.Colour {
 	return terminal.Dim
 }
 
-// shown returns f(*v), or "" for nil.
-func shown[T any](v *T, f func(T) string) string {
+// Shown returns f(*v), or "" for nil.
+func Shown[T any](v *T, f func(T) string) string {
 	if v == nil {
 		return ""
 	}
@@ -147,8 +148,8 @@ func age(d time.Duration) string {
 	return strconv.Itoa(int(d/(24*time.Hour))) + "d"
 }
 
-// cpuTime returns processor seconds in some three digits.
-func cpuTime(seconds float64) string {
+// CPUTime returns processor seconds in some three digits.
+func CPUTime(seconds float64) string {
 	whole := int64(seconds)
 	switch {
 	case seconds < 10:
@@ -161,8 +162,8 @@ func cpuTime(seconds float64) string {
 	return fmt.Sprintf("%dh%02dm", whole/3600, whole/60%60)
 }
 
-// memory returns bytes in units of 1024, in some three digits.
-func memory(bytes int64) string {
+// Memory returns bytes in units of 1024, in some three digits.
+func Memory(bytes int64) string {
 	value, unit := float64(bytes)/1024, 0
 	for value >= 1000 && unit < 3 {
 		value /= 1024
@@ -173,4 +174,26 @@ func memory(bytes int64) string {
 		digits = 1
 	}
 	return strconv.FormatFloat(value, 'f', digits, 64) + "KMGT"[unit:unit+1]
+}
+
+// Seconds returns a duration of s seconds in three digits, and in full seconds from a minute on:
+// 12ms, 1.62s, 5m3s, 59m.
+func Seconds(s float64) string {
+	d, digit := time.Duration(s*float64(time.Second)), time.Duration(1)
+	for d/digit >= 1000 {
+		digit *= 10
+	}
+	if d < time.Minute {
+		d = d.Round(digit)
+	} else {
+		d = d.Round(time.Second)
+	}
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"testing"
@@ -16,30 +16,27 @@ func TestShortForms(t *testing.T) {
 		{age(100 * time.Minute), "1h"},
 		{age(47*time.Hour + 59*time.Minute), "47h"},
 		{age(48 * time.Hour), "2d"},
-		{cpuTime(0), "0.00s"},
-		{cpuTime(9.994), "9.99s"},
-		{cpuTime(12.34), "12.3s"},
-		{cpuTime(125), "2m05s"},
-		{cpuTime(6000), "1h40m"},
-		{memory(0), "0.0K"},
-		{memory(1 << 20), "1.0M"},
-		{memory(150 << 20), "150M"},
-		{memory(999 << 10), "999K"},
-		{memory(1000 << 10), "1.0M"},
-		{memory(3 << 40), "3.0T"},
-		{memory(3000 << 40), "3000T"},
-		{seconds(0.0000341), "34.1µs"},
-		{seconds(0.05799), "58ms"},
-		{seconds(0.34077), "341ms"},
-		{seconds(1.6249), "1.62s"},
-		{seconds(59.96), "1m"},
-		{seconds(90.4), "1m30s"},
-		{seconds(120), "2m"},
-		{seconds(7200), "2h"},
-		{seconds(123456.7), "34h17m37s"},
-		{count(0, "mistake"), "no mistakes"},
-		{count(1, "mistake"), "1 mistake"},
-		{count(2, "mistake"), "2 mistakes"},
+		{CPUTime(0), "0.00s"},
+		{CPUTime(9.994), "9.99s"},
+		{CPUTime(12.34), "12.3s"},
+		{CPUTime(125), "2m05s"},
+		{CPUTime(6000), "1h40m"},
+		{Memory(0), "0.0K"},
+		{Memory(1 << 20), "1.0M"},
+		{Memory(150 << 20), "150M"},
+		{Memory(999 << 10), "999K"},
+		{Memory(1000 << 10), "1.0M"},
+		{Memory(3 << 40), "3.0T"},
+		{Memory(3000 << 40), "3000T"},
+		{Seconds(0.0000341), "34.1µs"},
+		{Seconds(0.05799), "58ms"},
+		{Seconds(0.34077), "341ms"},
+		{Seconds(1.6249), "1.62s"},
+		{Seconds(59.96), "1m"},
+		{Seconds(90.4), "1m30s"},
+		{Seconds(120), "2m"},
+		{Seconds(7200), "2h"},
+		{Seconds(123456.7), "34h17m37s"},
 	}
 	for i, tt := range tests {
 		if tt.got != tt.want {
@@ -116,7 +113,7 @@ func TestStatusTableFits(t *testing.T) {
 			"db    failed   start limit hit: 5 failu…\n"},
 	}
 	for _, tt := range tests {
-		got := string(statusTable(tt.all, time.Now(), nil).Text(terminal.Output{Width: tt.width}))
+		got := string(StatusTable(tt.all, time.Now(), nil).Text(terminal.Output{Width: tt.width}))
 		if got != tt.want {
 			t.Errorf("width %d:\n%swant\n%s", tt.width, got, tt.want)
 		}

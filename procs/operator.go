@@ -1,0 +1,61 @@
+package procs
+
+import (
+	"fmt"
+	"slices"
+
+	"superd/config"
+	"superd/procs/fsm"
+	"superd/procs/instance"
+	"superd/procs/instance/beside"
+	"superd/procs/selection"
+)
+
+// ExecuteOptions say what [Execute] executes.
+type ExecuteOptions = beside.ExecuteOptions
+
+// Execute executes a command beside the main process of the one instance of s that name selects,
+// with the program's user, directory, environment, limits and process tree. uid is the operator.
+// end ends the command. It is called on the loop.
+func Execute(s *Supervisor, name string, uid int, o ExecuteOptions) (end func(), err error) {
+	all, err := s.selector.instances([]string{name})
+	if err != nil {
+		return nil, err
+	}
+	if len(all) != 1 {
+		return nil, fmt.Errorf("%s selects %d instances: name one of them", name, len(all))
+	}
+	s.Log.Info("command of an operator", "instance", all[0].Name, "uid", uid, "command", o.Command[0])
+	return instance.Execute(all[0], o)
+}
+
+// ConfigOf returns the definitions in force of the programs of s that names select.
+func ConfigOf(s *Supervisor, names []string) (all []*config.Program, err error) {
+	found, err := s.selector.selection(names)
+	for _, in := range found.instances {
+		if p := s.config.active.Program(in.Program.Name); p != nil && !slices.Contains(all, p) {
+			all = append(all, p)
+		}
+	}
+	for _, name := range found.empty {
+		all = append(all, selection.Programs(s.config.active, name)...)
+	}
+	return all, err
+}
+
+// ResetFailed clears the start limit and the counters of failures of the instances of s that names
+// select. One that has failed becomes stopped.
+func ResetFailed(s *Supervisor, names []string) ([]CommandResult, error) {
+	found, err := s.selector.selection(names)
+	results := s.selector.noInstanceResults(found)
+	for _, in := range found.instances {
+		in.Machine.ResetFailed()
+		if in.Machine.State() == fsm.Failed {
+			s.reconciler.perform(in, OpStop)
+		}
+		in.Save()
+		results = append(results, CommandResult{Name: in.Name, OK: true, State: in.Machine.State(),
+			Message: "failures forgotten; it is " + in.Machine.State().String()})
+	}
+	return results, err
+}
