@@ -312,15 +312,15 @@ func TestReadEnvFiles(t *testing.T) {
 		return files[path], nil
 	}
 	for _, tt := range []struct {
-		files []EnvFile
+		files []codec.EnvFile
 		want  map[string]string
 		err   error
 	}{
 		{nil, nil, nil},
-		{[]EnvFile{{"/a", false}, {"/none", true}, {"/b", true}}, map[string]string{"A": "a", "B": "b"}, nil},
-		{[]EnvFile{{"/b", false}, {"/a", false}}, map[string]string{"A": "a", "B": "a"}, nil},
-		{[]EnvFile{{"/a", false}, {"/none", false}}, nil, fs.ErrNotExist},
-		{[]EnvFile{{"/locked", true}}, nil, fs.ErrPermission},
+		{[]codec.EnvFile{{Path: "/a", Optional: false}, {Path: "/none", Optional: true}, {Path: "/b", Optional: true}}, map[string]string{"A": "a", "B": "b"}, nil},
+		{[]codec.EnvFile{{Path: "/b", Optional: false}, {Path: "/a", Optional: false}}, map[string]string{"A": "a", "B": "a"}, nil},
+		{[]codec.EnvFile{{Path: "/a", Optional: false}, {Path: "/none", Optional: false}}, nil, fs.ErrNotExist},
+		{[]codec.EnvFile{{Path: "/locked", Optional: true}}, nil, fs.ErrPermission},
 	} {
 		p := &Program{Settings: &Settings{EnvFiles: tt.files}}
 		got, sum, err := p.ReadEnvFiles(read)

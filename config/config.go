@@ -91,7 +91,7 @@ type Program struct {
 type Settings struct {
 	// ${X} not yet expanded; made absolute against the directory of its file
 	Directory          string
-	EnvFiles           EnvFiles `json:"EnvFile"`
+	EnvFiles           codec.EnvFiles `json:"EnvFile"`
 	InheritEnvironment bool
 
 	User                string // "" for the user of superd

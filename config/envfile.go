@@ -4,73 +4,10 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
-	"strconv"
-	"strings"
 
 	"superd/config/codec"
 	"superd/config/document"
 )
-
-// An EnvFile is a file of environment variables.
-type EnvFile struct {
-	Path     string // absolute
-	Optional bool   // it need not exist
-}
-
-// EnvFiles are the env files of a program. A later one overrides an earlier one.
-type EnvFiles []EnvFile
-
-// optionalMark before a path makes the file optional, as in systemd.
-const optionalMark = "-"
-
-// envFiles reads a path or an array of paths.
-var envFiles = codec.Codec[EnvFiles]{
-	Name: "path, or array of paths",
-	Show: func(files EnvFiles) string {
-		switch len(files) {
-		case 0:
-			return ""
-		case 1:
-			return envFile.Show(files[0])
-		}
-		return envFileList.Show(files)
-	},
-	Read: func(v codec.Value) (EnvFiles, bool) {
-		switch v.Raw.(type) {
-		case string:
-			file, ok := envFile.Read(v)
-			return EnvFiles{file}, ok
-		case []any:
-			return envFileList.Read(v)
-		}
-		v.Fail("must be a path or an array of paths, got %s", v.Describe())
-		return nil, false
-	},
-}
-
-var envFileList = codec.List("array of paths", envFile)
-
-var envFile = codec.Codec[EnvFile]{
-	Name: "path",
-	Show: func(file EnvFile) string {
-		if file.Optional {
-			return strconv.Quote(optionalMark + file.Path)
-		}
-		return strconv.Quote(file.Path)
-	},
-	Read: func(v codec.Value) (EnvFile, bool) {
-		s, ok := codec.Word.Read(v)
-		if !ok {
-			return EnvFile{}, false
-		}
-		path, optional := strings.CutPrefix(s, optionalMark)
-		if path == "" {
-			v.Fail(`names no file: write "-/path/to/file" for a file that need not exist`)
-			return EnvFile{}, false
-		}
-		return EnvFile{Path: v.Path(path), Optional: optional}, true
-	},
-}
 
 // ReadEnvFiles returns the variables of the program's env files and their [document.CombinedSum],
 // 0 without one. It reads each file with read. A later file overrides an earlier one.
@@ -131,7 +68,7 @@ func (d *builder) checkEnvFiles(r *document.Reader) (vars map[string]string, kno
 
 // reportEnvFile reports the malformed lines of an env file. An unreadable file only causes a
 // warning.
-func (d *builder) reportEnvFile(file EnvFile, mistakes Errors) (unreadable bool) {
+func (d *builder) reportEnvFile(file codec.EnvFile, mistakes Errors) (unreadable bool) {
 	v := d.mistakeAt("env_file")
 	for _, e := range mistakes {
 		if e.Line == 0 {

@@ -93,7 +93,7 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) *map[string]string { return &d.Environment },
 			"Environment variables, added to those in `[defaults]`. `${X}` is expanded; a "+
 				"variable that refers to itself means the inherited one."),
-		bind("program", "env_file", envFiles, func(d *builder) *EnvFiles { return &d.EnvFiles },
+		bind("program", "env_file", codec.EnvFileList, func(d *builder) *codec.EnvFiles { return &d.EnvFiles },
 			"Files of `KEY=VALUE` lines, read at each start. A `-` before a path makes the file "+
 				"optional, a later file overrides an earlier one, and `environment` overrides "+
 				"all. See [env_file](#env_file)."),

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"superd/config/codec"
 	"superd/internal/rlimit"
 )
 
@@ -109,7 +110,7 @@ limits = { nofile = 1, core = 0 }
 		Line:        7,
 		Settings: &Settings{
 			Directory:           "/etc/superd/www",
-			EnvFiles:            []EnvFile{{Path: "/etc/superd/web.env"}},
+			EnvFiles:            []codec.EnvFile{{Path: "/etc/superd/web.env"}},
 			Groups:              []string{"frontend"},
 			User:                "www-data",
 			SupplementaryGroups: []string{"x"},

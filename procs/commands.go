@@ -12,6 +12,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/instance"
 	"superd/procs/instance/beside"
+	"superd/procs/selection"
 )
 
 // Command applies op to the instances that names select. With wait, done runs when each of them has
@@ -21,15 +22,15 @@ import (
 // done runs once, on the loop, after Command has returned. It does not run after cancel; the
 // command itself is not undone.
 func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]CommandResult)) (cancel func(), err error) {
-	found, err := s.selector.selection(names)
+	found, err := s.selector.Select(names)
 	if err != nil {
 		return nil, err
 	}
-	found.instances = slices.Clone(found.instances) // a copy, as a stop may remove instances
+	found.Instances = slices.Clone(found.Instances) // a copy, as a stop may remove instances
 	// Instances that are being removed count only if no other is selected
 	stays := func(in *instance.Instance) bool { return in.Membership.Stays() }
-	if op != OpStop && slices.ContainsFunc(found.instances, stays) {
-		found.instances = slices.DeleteFunc(found.instances, func(in *instance.Instance) bool { return !stays(in) })
+	if op != OpStop && slices.ContainsFunc(found.Instances, stays) {
+		found.Instances = slices.DeleteFunc(found.Instances, func(in *instance.Instance) bool { return !stays(in) })
 	}
 	if op == OpRestart {
 		return s.restart(found, wait, done), nil
@@ -39,8 +40,8 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 
 // command is Command for selected instances, without checks before a restart. refused has the
 // instances that are not restarted. found is not used by others.
-func (s *Supervisor) command(op Op, found selected, wait bool, refused map[*instance.Instance]beside.Outcome, done func([]CommandResult)) (cancel func()) {
-	selected := found.instances
+func (s *Supervisor) command(op Op, found selection.Selected, wait bool, refused map[*instance.Instance]beside.Outcome, done func([]CommandResult)) (cancel func()) {
+	selected := found.Instances
 	var dependents []*instance.Instance
 	if op == OpRestart && wait {
 		isRefused := func(in *instance.Instance) bool { _, ok := refused[in]; return ok }
@@ -48,7 +49,7 @@ func (s *Supervisor) command(op Op, found selected, wait bool, refused map[*inst
 	}
 	outcomes := make([]CommandResult, len(selected)+len(dependents))
 	if op != OpStop { // a program without instances is already stopped
-		outcomes = append(outcomes, s.selector.noInstanceResults(found)...)
+		outcomes = append(outcomes, noInstanceResults(s.selector, found)...)
 	}
 	remaining, canceled := len(selected)+len(dependents), false
 	finish := func(unrecorded error) {
@@ -154,12 +155,12 @@ func (s *Supervisor) refusal(in *instance.Instance, op Op) string {
 
 // Signal sends sig to the main process of the instances that names select.
 func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]CommandResult, error) {
-	found, err := s.selector.selection(names)
+	found, err := s.selector.Select(names)
 	if err != nil {
 		return nil, err
 	}
-	outcomes := s.selector.noInstanceResults(found)
-	for _, in := range found.instances {
+	outcomes := noInstanceResults(s.selector, found)
+	for _, in := range found.Instances {
 		outcome := CommandResult{Name: in.Name, State: in.Machine.State()}
 		switch process := in.MainProcess(); {
 		case process == nil:
@@ -190,4 +191,14 @@ func byOperator(e eventlog.Event) eventlog.Event {
 	by := fsm.By(fsm.ActorOperator)
 	e.By, e.ByKind = by.String(), by.Kind.String()
 	return e
+}
+
+// noInstanceResults returns results for the selected names of programs and groups without
+// instances.
+func noInstanceResults(e *selection.Selector, found selection.Selected) []CommandResult {
+	var outcomes []CommandResult
+	for _, name := range found.Empty {
+		outcomes = append(outcomes, CommandResult{Name: name, State: fsm.Stopped, Message: e.NoInstances(name)})
+	}
+	return outcomes
 }

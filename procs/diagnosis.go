@@ -15,7 +15,7 @@ import (
 // Why returns a [diagnosis.Diagnosis] of each instance that names select, by name. Its errors are
 // those of [Supervisor.Status].
 func (s *Supervisor) Why(names []string) ([]diagnosis.Diagnosis, error) {
-	selected, err := s.selector.instances(names)
+	selected, err := s.selector.Instances(names)
 	if err != nil {
 		return nil, err
 	}

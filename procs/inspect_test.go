@@ -62,7 +62,7 @@ func (i inspection) of(program string) []instanceView { return viewsOf(i.s.regis
 
 // selected returns the instances that a name selects.
 func (i inspection) selected(name string) []instanceView {
-	all, _ := i.s.selector.instances([]string{name})
+	all, _ := i.s.selector.Instances([]string{name})
 	return viewsOf(all)
 }
 

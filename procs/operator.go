@@ -18,7 +18,7 @@ type ExecuteOptions = beside.ExecuteOptions
 // with the program's user, directory, environment, limits and process tree. uid is the operator.
 // end ends the command. It is called on the loop.
 func Execute(s *Supervisor, name string, uid int, o ExecuteOptions) (end func(), err error) {
-	all, err := s.selector.instances([]string{name})
+	all, err := s.selector.Instances([]string{name})
 	if err != nil {
 		return nil, err
 	}
@@ -31,13 +31,13 @@ func Execute(s *Supervisor, name string, uid int, o ExecuteOptions) (end func(),
 
 // ConfigOf returns the definitions in force of the programs of s that names select.
 func ConfigOf(s *Supervisor, names []string) (all []*config.Program, err error) {
-	found, err := s.selector.selection(names)
-	for _, in := range found.instances {
+	found, err := s.selector.Select(names)
+	for _, in := range found.Instances {
 		if p := s.config.active.Program(in.Program.Name); p != nil && !slices.Contains(all, p) {
 			all = append(all, p)
 		}
 	}
-	for _, name := range found.empty {
+	for _, name := range found.Empty {
 		all = append(all, selection.Programs(s.config.active, name)...)
 	}
 	return all, err
@@ -46,9 +46,9 @@ func ConfigOf(s *Supervisor, names []string) (all []*config.Program, err error) 
 // ResetFailed clears the start limit and the counters of failures of the instances of s that names
 // select. One that has failed becomes stopped.
 func ResetFailed(s *Supervisor, names []string) ([]CommandResult, error) {
-	found, err := s.selector.selection(names)
-	results := s.selector.noInstanceResults(found)
-	for _, in := range found.instances {
+	found, err := s.selector.Select(names)
+	results := noInstanceResults(s.selector, found)
+	for _, in := range found.Instances {
 		in.Machine.ResetFailed()
 		if in.Machine.State() == fsm.Failed {
 			s.reconciler.perform(in, OpStop)

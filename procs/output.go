@@ -15,9 +15,9 @@ type Output struct {
 // Outputs returns the output of the instances that names select, sorted. A name that selects
 // nothing is an [selection.UnknownNameError] or, with noneToo, ignored.
 func (s *Supervisor) Outputs(names []string, noneToo bool) ([]Output, error) {
-	selected, err := s.selector.instances(names)
+	selected, err := s.selector.Instances(names)
 	if err != nil && noneToo {
-		selected = s.selector.match(names).instances
+		selected = s.selector.Match(names).Instances
 	} else if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func (s *Supervisor) Outputs(names []string, noneToo bool) ([]Output, error) {
 
 // Collector returns the output of the one instance that name selects.
 func (s *Supervisor) Collector(name string) (*logs.Collector, error) {
-	selected, err := s.selector.instances([]string{name})
+	selected, err := s.selector.Instances([]string{name})
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (s *Supervisor) Collector(name string) (*logs.Collector, error) {
 	case 1:
 		return &selected[0].Output.Collector, nil
 	case 0: // a program or a glob, without instances
-		return nil, fmt.Errorf("select %q: %s", name, s.selector.noInstancesText(name))
+		return nil, fmt.Errorf("select %q: %s", name, s.selector.NoInstances(name))
 	}
 	return nil, fmt.Errorf("select %q: %d instances have this name; name one, such as %s", name, len(selected), selected[0].Name)
 }

@@ -41,7 +41,7 @@ func (o instanceOwner) Transitioned(in *instance.Instance, from, to fsm.State) {
 	}
 	s.waiters.answer(in)
 	s.rolls.changed(in)
-	s.subscriptions.changed()
+	s.subscriptions.Changed()
 	if in.Program.Sockets != nil {
 		s.connectors.Update(in.Program.Name)
 		if from.Lives() && !to.Lives() && !s.shutdown.begun {
@@ -75,7 +75,7 @@ func (o instanceOwner) onRest(in *instance.Instance) {
 func (o instanceOwner) Counted(in *instance.Instance) { o.sup.registry.setState(in) }
 
 // Changed implements [instance.Owner].
-func (o instanceOwner) Changed() { o.sup.subscriptions.changed() }
+func (o instanceOwner) Changed() { o.sup.subscriptions.Changed() }
 
 // UnkillableChanged implements [instance.Owner].
 func (o instanceOwner) UnkillableChanged(in *instance.Instance, unkillable bool) {
@@ -89,7 +89,7 @@ func (o instanceOwner) UnkillableChanged(in *instance.Instance, unkillable bool)
 // OutputChanged implements [instance.Owner].
 func (o instanceOwner) OutputChanged(in *instance.Instance, before []string, moreStreams bool) {
 	if moreStreams {
-		o.sup.subscriptions.instancesChanged()
+		o.sup.subscriptions.InstancesChanged()
 	}
 	if !o.sup.conflicts.claim(in, before, in.Output.Collector.Files()) {
 		return

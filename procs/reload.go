@@ -17,6 +17,7 @@ import (
 	"superd/procs/instance"
 	"superd/procs/onconnect"
 	"superd/procs/sockets"
+	"superd/procs/subscriptions"
 )
 
 // reloadTimeout bounds how long the callers of a reload wait for a file whose reading hangs.
@@ -170,7 +171,7 @@ type applier struct {
 	replicas      *replicas
 	conflicts     *conflicts
 	exitPolicy    *exitPolicy
-	subscriptions *subscriptions
+	subscriptions *subscriptions.Set
 	sockets       *sockets.Set
 	connectors    *onconnect.Connectors
 	rolls         *rolls
@@ -212,7 +213,7 @@ func (a *applier) applyWithoutExitPolicy(next *config.Config, diff config.Diff) 
 	for _, note := range result.Notes {
 		a.Log.Warn(note)
 	}
-	a.subscriptions.changed()
+	a.subscriptions.Changed()
 	return result
 }
 

@@ -7,17 +7,18 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/instance"
 	"superd/procs/instance/beside"
+	"superd/procs/selection"
 )
 
 // ReloadPrograms makes the instances that names select read their configuration again. done runs
 // once, on the loop, after ReloadPrograms has returned, when all have done so or have failed. It
 // does not run after cancel; the reloads go on.
 func (s *Supervisor) ReloadPrograms(names []string, done func([]CommandResult)) (cancel func(), err error) {
-	found, err := s.selector.selection(names)
+	found, err := s.selector.Select(names)
 	if err != nil {
 		return nil, err
 	}
-	selected, canceled := slices.Clone(found.instances), false
+	selected, canceled := slices.Clone(found.Instances), false
 	outcomes := make([]CommandResult, len(selected))
 	remaining := len(selected) + 1
 	finish := func() {
@@ -26,7 +27,7 @@ func (s *Supervisor) ReloadPrograms(names []string, done func([]CommandResult)) 
 		}
 		s.recorder.AfterSaving(func(error) {
 			if !canceled {
-				done(append(outcomes, s.selector.noInstanceResults(found)...))
+				done(append(outcomes, noInstanceResults(s.selector, found)...))
 			}
 		})
 	}
@@ -45,7 +46,7 @@ func (s *Supervisor) ReloadPrograms(names []string, done func([]CommandResult)) 
 // restart is Command for restarts. Before, it checks the configuration of the programs that have a
 // check_command and run: those with a mistake are not restarted. Nor is one that the operator stops
 // during the checks.
-func (s *Supervisor) restart(found selected, wait bool, done func([]CommandResult)) (cancel func()) {
+func (s *Supervisor) restart(found selection.Selected, wait bool, done func([]CommandResult)) (cancel func()) {
 	var cancelCommand func() // nil: it has not begun
 	refused, stops := map[*instance.Instance]beside.Outcome{}, map[*instance.Instance]uint32{}
 	canceled, remaining := false, 1
@@ -62,7 +63,7 @@ func (s *Supervisor) restart(found selected, wait bool, done func([]CommandResul
 			cancelCommand()
 		}
 	}
-	for _, in := range found.instances {
+	for _, in := range found.Instances {
 		if s.refusal(in, OpRestart) != "" {
 			continue
 		}

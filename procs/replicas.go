@@ -9,6 +9,7 @@ import (
 	"superd/procs/handover"
 	"superd/procs/instance"
 	"superd/procs/snapshot"
+	"superd/procs/subscriptions"
 )
 
 // replicas decides which instances a program has, by the configuration or an operator's scale, and
@@ -19,7 +20,7 @@ type replicas struct {
 	recorder      *handover.Recorder
 	config        *configState
 	conflicts     *conflicts
-	subscriptions *subscriptions
+	subscriptions *subscriptions.Set
 	waiters       *waiters
 	reconciler    *reconciler
 	shutdown      *shutdown
@@ -192,7 +193,7 @@ func (r *replicas) autostart(in *instance.Instance) {
 func (r *replicas) add(name string, program *config.Program) *instance.Instance {
 	in := r.newInstance(name, program, program, "")
 	r.registry.add(in)
-	r.subscriptions.instancesChanged()
+	r.subscriptions.InstancesChanged()
 	r.conflicts.find(in)
 	return in
 }
@@ -247,7 +248,7 @@ func (r *replicas) remove(in *instance.Instance) {
 		r.Host.RemoveNames(r.Paths.Runtime(in.Name))
 	}
 	r.Log.Info("program removed", "instance", in.Name)
-	r.subscriptions.changed()
+	r.subscriptions.Changed()
 	if !r.shutdown.begun {
 		if replaced {
 			r.startReplacement(r.add(in.Name, in.Membership.Replacement), in)
@@ -337,6 +338,6 @@ func scaleFits(v snapshot.Scale, p *config.Program) bool {
 func (r *replicas) newInstance(name string, program, runProgram *config.Program, treePath string) *instance.Instance {
 	in := instance.New(r.Env, name, program, runProgram, treePath)
 	r.conflicts.claim(in, nil, in.Output.Collector.Files())
-	r.subscriptions.watchLines(in)
+	r.subscriptions.WatchLines(in)
 	return in
 }

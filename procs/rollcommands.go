@@ -20,13 +20,13 @@ import (
 // done runs at the end, on the loop, after RestartRolling has returned, or when a roll waits. It
 // does not run after cancel. A roll that has begun continues in either case, and under a successor.
 func (s *Supervisor) RestartRolling(names []string, canary int, done func([]CommandResult)) (cancel func(), err error) {
-	found, err := s.selector.selection(names)
+	found, err := s.selector.Select(names)
 	if err != nil {
 		return nil, err
 	}
 	var turns [][]string // instances of each program
 	stops, program := map[string]uint32{}, ""
-	for _, in := range found.instances {
+	for _, in := range found.Instances {
 		if !in.Membership.Stays() {
 			continue
 		}
@@ -36,7 +36,7 @@ func (s *Supervisor) RestartRolling(names []string, canary int, done func([]Comm
 		turns[len(turns)-1] = append(turns[len(turns)-1], in.Name)
 		stops[in.Name] = in.Marks.Stops
 	}
-	outcomes, canceled := s.selector.noInstanceResults(found), false
+	outcomes, canceled := noInstanceResults(s.selector, found), false
 	task.Go(s.Scope, func(t *task.Task) error {
 		failed := ""
 		for _, instances := range turns {
@@ -204,15 +204,15 @@ const (
 // DecideRoll continues or ends the rolls of the programs that names select. done runs as for
 // [Supervisor.RestartRolling].
 func (s *Supervisor) DecideRoll(names []string, d RollDecision, done func([]CommandResult)) (cancel func(), err error) {
-	found, err := s.selector.selection(names)
+	found, err := s.selector.Select(names)
 	if err != nil {
 		return nil, err
 	}
 	var programs []string
-	for _, in := range found.instances {
+	for _, in := range found.Instances {
 		programs = append(programs, in.Program.Name)
 	}
-	programs = slices.Compact(append(programs, found.empty...))
+	programs = slices.Compact(append(programs, found.Empty...))
 	outcomes, canceled, remaining := []CommandResult{}, false, len(programs)+1
 	finish := func(all []CommandResult) {
 		outcomes = append(outcomes, all...)

@@ -15,6 +15,7 @@ import (
 	"superd/procs/instance"
 	"superd/procs/rolling"
 	"superd/procs/snapshot"
+	"superd/procs/subscriptions"
 )
 
 // rolls has the rolling restarts under way. [rolling.Roll] decides; this part looks at the
@@ -28,7 +29,7 @@ type rolls struct {
 	replicas      *replicas
 	reconciler    *reconciler
 	shutdown      *shutdown
-	subscriptions *subscriptions
+	subscriptions *subscriptions.Set
 
 	all    map[string]*roll  // by program
 	failed map[string]string // why the last one ended, by program, while former definitions run
@@ -266,7 +267,7 @@ func (r *rolls) stepOf(name string, o *roll) {
 func (r *rolls) advanced(program *config.Program, o *roll, before snapshot.RollStage) {
 	// After the records of the restarted instances: a successor restarts them, if these are lost
 	r.save(program.Name, o)
-	r.subscriptions.changed()
+	r.subscriptions.Changed()
 	switch {
 	case o.Stage == before:
 		return

@@ -84,7 +84,7 @@ func (s *Supervisor) Scale(wanted []Scaling, wait bool, done func([]ScaleResult)
 			}})
 		}
 	}
-	s.subscriptions.changed()
+	s.subscriptions.Changed()
 	s.Scope.Post(finishOne)
 	return func() { canceled = true }, nil
 }
@@ -129,7 +129,7 @@ func (s *Supervisor) scalings(wanted []Scaling) (map[string]int, error) {
 			return nil, &ScaleError{w.Name, fmt.Sprintf("it is an instance: scale its program, as in %s=%d", programName, max(w.Replicas, 1))}
 		}
 		if len(programs) == 0 {
-			return nil, &selection.UnknownNameError{Name: w.Name, Known: s.selector.known()}
+			return nil, &selection.UnknownNameError{Name: w.Name, Known: s.selector.Known()}
 		}
 		for _, p := range programs {
 			if n, twice := counts[p.Name]; twice && n != w.Replicas {

@@ -84,7 +84,7 @@ func (s *Supervisor) Info() Info {
 // name is a program, an instance, a group or a shell glob. One that selects nothing is an
 // [selection.UnknownNameError].
 func (s *Supervisor) Status(names []string) ([]Status, error) {
-	selected, err := s.selector.instances(names)
+	selected, err := s.selector.Instances(names)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ type Brief struct {
 
 // Brief returns a [Brief] of each instance that names select, as [Supervisor.Status] does.
 func (s *Supervisor) Brief(names []string) ([]Brief, error) {
-	selected, err := s.selector.instances(names)
+	selected, err := s.selector.Instances(names)
 	if err != nil {
 		return nil, err
 	}
@@ -179,13 +179,13 @@ func (s *Supervisor) MainPids() []int {
 // Resolve returns the names of the instances that names select, and an error for each that selects
 // nothing.
 func (s *Supervisor) Resolve(names []string) (instances []string, unknown []*selection.UnknownNameError) {
-	found := s.selector.match(names)
-	for _, in := range found.instances {
+	found := s.selector.Match(names)
+	for _, in := range found.Instances {
 		instances = append(instances, in.Name)
 	}
-	if len(found.unknown) > 0 {
-		known := s.selector.known()
-		for _, name := range found.unknown {
+	if len(found.Unknown) > 0 {
+		known := s.selector.Known()
+		for _, name := range found.Unknown {
 			unknown = append(unknown, &selection.UnknownNameError{Name: name, Known: known})
 		}
 	}

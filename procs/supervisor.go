@@ -33,8 +33,10 @@ import (
 	"superd/procs/outputevents"
 	"superd/procs/reaper"
 	"superd/procs/schedule"
+	"superd/procs/selection"
 	"superd/procs/snapshot"
 	"superd/procs/sockets"
+	"superd/procs/subscriptions"
 )
 
 // A Supervisor supervises the programs of one configuration.
@@ -51,12 +53,12 @@ type Supervisor struct {
 	config        *configState
 	shutdown      *shutdown
 	readyNotifier *readyNotifier
-	subscriptions *subscriptions
+	subscriptions *subscriptions.Set
 	exitPolicy    *exitPolicy
 	conflicts     *conflicts
 	replicas      *replicas
 	rolls         *rolls
-	selector      *selector
+	selector      *selection.Selector
 	reloads       *reloads
 	recovery      *recovery
 	applier       *applier
@@ -72,7 +74,7 @@ func New(o Options) *Supervisor {
 	s.makeParts()
 	outputevents.Observe(outputevents.Options{
 		Scope: s.Scope, Store: s.Store, Events: o.Events, Recorder: s.recorder,
-		Instance: s.registry.named, Changed: s.subscriptions.changed,
+		Instance: s.registry.named, Changed: s.subscriptions.Changed,
 	})
 	s.Store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
 	s.recorder.Record(eventlog.Event{Kind: eventlog.Superd, State: eventlog.Started, Pid: s.options.Identity.Pid})
@@ -112,7 +114,7 @@ func (s *Supervisor) makeParts() {
 		Changed: func(socket string) {
 			enqueueSocketWaiters(reg, s.reconciler, socket)
 			s.connectors.UpdateUsers(socket)
-			s.subscriptions.changed()
+			s.subscriptions.Changed()
 		},
 	})
 	p.Sockets = held
@@ -127,7 +129,7 @@ func (s *Supervisor) makeParts() {
 	s.reconciler = &reconciler{scope: s.Scope, onIdle: func() {
 		s.waiters.answerPostponed()
 		s.exitPolicy.endIfAllEnded()
-		s.subscriptions.changed()
+		s.subscriptions.Changed()
 	}}
 	p.Graph = deps.New(graphOwner{s.reconciler})
 	s.waiters = newWaiters(s.reconciler)
@@ -154,7 +156,10 @@ func (s *Supervisor) makeParts() {
 		reloading: func() bool { return s.reloads.running }, opening: held.Opening,
 		notify: p.options.Notify,
 	}
-	s.subscriptions = &subscriptions{platform: p, registry: reg, beforeWatchers: s.readyNotifier.update}
+	s.subscriptions = &subscriptions.Set{
+		Scope: p.Scope, Instances: func() []*instance.Instance { return reg.instances },
+		BeforeWatchers: s.readyNotifier.update,
+	}
 	s.exitPolicy = &exitPolicy{
 		platform: p, shutdown: s.shutdown, registry: reg, reconciler: s.reconciler,
 		config: s.config, saveSelf: s.self.save,
@@ -178,7 +183,11 @@ func (s *Supervisor) makeParts() {
 		all: map[string]*roll{}, failed: map[string]string{},
 	}
 	s.replicas.rolls, s.self.rolls = s.rolls, s.rolls
-	s.selector = &selector{reg, s.config, s.replicas}
+	s.selector = &selection.Selector{
+		All:        func() []*instance.Instance { return reg.instances },
+		Config:     func() *config.Config { return s.config.active },
+		NoneReason: s.replicas.noneReason,
+	}
 	s.applier = &applier{
 		platform: p, registry: reg, recorder: s.recorder, config: s.config, replicas: s.replicas,
 		conflicts: s.conflicts, exitPolicy: s.exitPolicy, subscriptions: s.subscriptions,
@@ -216,17 +225,17 @@ func (s *Supervisor) Start(onEnd func()) {
 	} else { // requested before Start, or resumed
 		s.shutdown.resume()
 	}
-	s.subscriptions.changed()
+	s.subscriptions.Changed()
 }
 
 // Watch calls f on the loop after the status or the last line of any instance has changed, once for
 // all changes of a turn. Without watchers it costs nothing.
-func (s *Supervisor) Watch(f func()) (cancel func()) { return s.subscriptions.watch(f) }
+func (s *Supervisor) Watch(f func()) (cancel func()) { return s.subscriptions.Watch(f) }
 
 // WatchInstances calls f on the loop after an instance was added or got a separate log for standard
 // error, once for all changes of a turn.
 func (s *Supervisor) WatchInstances(f func()) (cancel func()) {
-	return s.subscriptions.watchInstances(f)
+	return s.subscriptions.WatchInstances(f)
 }
 
 // Shutdown stops every program and then superd, at a person's request. A second request,

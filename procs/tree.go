@@ -30,7 +30,7 @@ type TreeMember struct {
 // Unattributed processes that may belong to one of these come last. done runs once on the loop,
 // perhaps before Tree has returned.
 func (s *Supervisor) Tree(names []string, done func([]ProcessTree)) error {
-	selected, err := s.selector.instances(names)
+	selected, err := s.selector.Instances(names)
 	if err != nil {
 		return err
 	}

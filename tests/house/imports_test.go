@@ -27,7 +27,7 @@ const (
 var allowed = map[string]string{
 	"cmd/superd/report": "control internal/escape internal/terminal internal/words",
 	"cmd/superd": `cmd/superd/report config config/codec control control/locate control/remote control/server doctor
-		internal/signame internal/escape
+		internal/signame
 		internal/execshim internal/failpoint internal/gcpacer internal/logqueue internal/procfs
 		internal/terminal internal/threads internal/words keeper keeper/fdstore logs logs/read loop pidfd procs procs/eventlog procs/host
 		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
@@ -46,7 +46,7 @@ var allowed = map[string]string{
 		procs/counters procs/deps procs/diagnosis procs/eventlog
 		procs/fsm procs/handover procs/host procs/instance procs/instance/beside
 		procs/instance/paths procs/onconnect procs/outputevents procs/probe procs/reaper procs/rolling
-		procs/schedule procs/selection procs/snapshot procs/sockets`,
+		procs/schedule procs/selection procs/snapshot procs/sockets procs/subscriptions`,
 	"procs/instance": `config config/environ internal/signame internal/words logs loop
 		pidfd procs/counters procs/deps procs/eventlog
 		procs/execprobe procs/fsm procs/host procs/instance/beside procs/instance/directories procs/instance/health
@@ -84,7 +84,8 @@ var allowed = map[string]string{
 	"procs/deps":            "",
 	"procs/diagnosis":       "config internal/words logs procs/eventlog procs/fsm procs/host procs/probe",
 	"procs/outputevents":    "internal/words logs loop procs/eventlog procs/fsm procs/handover procs/instance",
-	"procs/selection":       "config internal/words",
+	"procs/selection":       "config internal/words procs/instance",
+	"procs/subscriptions":   "loop procs/instance",
 	"procs/rolling":         "config internal/words procs/snapshot",
 	"procs/eventlog":        "internal/escape",
 	"procs/journal":         "internal/failpoint",
