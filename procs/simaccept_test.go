@@ -143,5 +143,5 @@ var connectionDefects = []socketDefect{
 		maps.DeleteFunc(r.Instances, func(name string, _ *snapshot.Instance) bool {
 			return config.ProgramOf(name) == accepts && numbered(name)
 		})
-	}}, "and the journal has it as alive|beyond max_connections"},
+	}}, "and the journal has it as alive|beyond max_connections|while its process"},
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"superd/config"
 	"superd/procs/host"
 	"superd/procs/host/hosttest"
 	"superd/procs/journal"
@@ -58,6 +59,11 @@ func runWithLostRecords(seed uint64, d defect) (err error) {
 	h.v.RunFor(h.upTo(3 * time.Second))
 	if h.err != nil {
 		return nil // a failure before the loss
+	}
+	for in := range inspect(h.sup).instances() {
+		if p := in.In.Program; p.Type == config.TypeForking {
+			h.kernel.AllowKillMode(p.Name, config.KillTree) // the record of its main process may be lost
+		}
 	}
 	h.journal.end()
 	inspect(h.sup).kill()
