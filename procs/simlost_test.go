@@ -62,7 +62,7 @@ func runWithLostRecords(seed uint64, d defect) (err error) {
 	}
 	for in := range inspect(h.sup).instances() {
 		if p := in.In.Program; p.Type == config.TypeForking {
-			h.kernel.AllowKillMode(p.Name, config.KillTree) // the record of its main process may be lost
+			h.kernel.AllowKillMode(p.Name, config.KillTree) // its main process may be lost
 		}
 	}
 	h.journal.end()

@@ -34,8 +34,9 @@ func (k *Kernel) checkStop(p *Process, sig syscall.Signal, group bool) {
 
 func (k *Kernel) mayReach(mode config.KillMode, p *Process, sig syscall.Signal, group bool) bool {
 	main := k.mains[p.Run]
+	sparing := mode == config.KillProcess || mode == config.KillGroup
 	switch {
-	case main != nil && main.isLauncher && main.Zombie: // p may be the unknown main process
+	case sparing && main != nil && main.isLauncher && main.Zombie: // p may be the main process
 		return p.start >= main.start
 	case deadly(sig):
 		return main == nil || main == p || mode != config.KillProcess
