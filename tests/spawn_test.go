@@ -107,7 +107,7 @@ func TestHungFileSystem(t *testing.T) {
 		start_timeout = "1h"
 		[program.timeout]
 		command = "%[1]s/program"
-		start_timeout = "200ms"
+		start_timeout = "2s"
 		[program.good]
 		command = "sleep infinity"
 		`, mount))
@@ -170,11 +170,11 @@ func TestHungFileSystemOfAnotherUser(t *testing.T) {
 		user = "daemon"
 		[program.executable]
 		command = "%[1]s/program"
-		start_timeout = "200ms"
+		start_timeout = "2s"
 		[program.directory]
 		command = "sleep infinity"
 		directory = "%[1]s/directory"
-		start_timeout = "200ms"
+		start_timeout = "2s"
 		[program.patient]
 		command = "%[1]s/patient"
 		start_timeout = "1h"
