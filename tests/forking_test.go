@@ -38,10 +38,10 @@ func TestForking(t *testing.T) {
 		s.Start(options...)
 		for _, name := range []string{"file", "tree", "late"} {
 			st := s.WaitState(name, "running")
-			text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(st.Pid), "cmdline"))
-			if err != nil || !strings.HasPrefix(string(text), "sleep\x00") {
-				t.Errorf("main process of %s: %q, %v", name, text, err)
-			}
+			harness.Until(t, "the main process of "+name+" executes sleep", func() bool {
+				text, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(st.Pid), "cmdline"))
+				return strings.HasPrefix(string(text), "sleep\x00")
+			})
 		}
 		for name, want := range map[string]string{
 			"several": "set pid_file", "none": "it left no process", "fails": "exit status 3",
