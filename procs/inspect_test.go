@@ -115,6 +115,9 @@ func (i inspection) rolls() map[string]snapshot.Roll {
 	return all
 }
 
+// rollFailed reports whether superd shows that the last roll of the program has failed.
+func (i inspection) rollFailed(program string) bool { return i.s.rolls.failed[program] != "" }
+
 // desiredFor returns the desired state of a new instance of the program; nil: the configuration's.
 func (i inspection) desiredFor(program string) *fsm.Target {
 	return i.s.replicas.desiredFor(program)

@@ -213,6 +213,9 @@ func (h *history) checkOutcome(in instanceView, model *model, ran *hosttest.Proc
 		}
 	case p.Restart == config.RestartNever:
 		h.expect(in, got == fsm.Failed && !retry, "failed for good")
+		if uncertain {
+			model.failures = slices.Clone(in.Machine().Failures())
+		}
 	default:
 		surely, perhaps := model.overLimit(p.StartLimit, endedAt)
 		if uncertain {

@@ -113,6 +113,10 @@ func (h *history) observeRolls() {
 			m.failed[name] = true
 		}
 	}
+	for _, p := range inspect(h.sup).config().Programs {
+		// A successor may find the failure and end the roll in its first turn
+		m.failed[p.Name] = m.failed[p.Name] || inspect(h.sup).rollFailed(p.Name)
+	}
 	up := map[instanceView]bool{}
 	for name, roll := range rolls {
 		h.observeRoll(name, &roll, up)

@@ -83,6 +83,11 @@ func TestSimulationSeeds(t *testing.T) {
 		{1798000000092092, observer, "a restart is requested while the check of an earlier one is under way"},
 		{1799000000028810, superd, "a successor kills by a later definition: TestKillSignalOfARun in instance"},
 		{1799000000102828, observer, "a reload removes a stop_command during it, and superd is killed"},
+		{1801000000001606, observer, "a process announces a main process that superd does not take, before its own is found"},
+		{1801000000188526, observer, "a process of a run that ended in a crash may be the main process of the next one"},
+		{1801000000180984, superd, "a reload hides the reason of a requested restart: TestReasonOfARequestedRestart in fsm"},
+		{1801000000137672, observer, "a roll fails in the first turn of a successor"},
+		{1801000000016559, observer, "a reload changes the outcome of a run that had counted as a failure"},
 		{3986, superd, "the private_tmp of a start that superd was killed during is not removed"},
 	}
 	// With log files: a program kept a file that another one waited for, and replacements kept a

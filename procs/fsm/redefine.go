@@ -100,7 +100,10 @@ func (m *Machine) reevaluate(ch Change, c Conditions, rng *rand.Rand) (t Transit
 	prevented := m.exitPrevented(ch.Exit, m.program)
 	switch m.state {
 	case TearingDown:
-		m.decideAgain(ch, success)
+		requested := m.startReason
+		if m.decideAgain(ch, success); m.restartPending {
+			m.startReason = requested
+		}
 	case Backoff:
 		switch {
 		case m.resourceShortage: // retried under any policy

@@ -152,6 +152,24 @@ func TestReevaluate(t *testing.T) {
 	}
 }
 
+// TestReasonOfARequestedRestart: a restart requested during the teardown keeps its reason, whatever
+// a reload makes of the exit.
+func TestReasonOfARequestedRestart(t *testing.T) {
+	m := testMachine(func(*config.Program) {})
+	m.WantUp(By(ActorConfiguration), false, free)
+	m.Spawned(true, free)
+	m.Exited(RunEnd{Exit: exitThree, Leftovers: true}, free, testRand())
+	m.WantRestart(By(ActorRoll), true, free)
+	before, after := m.program, testProgram()
+	after.StartTimeout = time.Hour
+	m.Redefine(after, false)
+	m.Reevaluate(Change{Before: before, Exit: exitThree}, free, testRand())
+	m.TornDown(free, testRand())
+	if want := "started by the rolling restart"; m.stateReason.String() != want || m.startReason.String() != want {
+		t.Errorf("reasons %q and %q, want %q", m.stateReason, m.startReason, want)
+	}
+}
+
 // TestSlowRetryChanges: the delay is that of the new definition, and the kind says whether it is
 // retried.
 func TestSlowRetryChanges(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 // launch makes the process of a forking program start its main process and end, as drawn.
 func (p *Process) launch(program *config.Program) {
 	k := p.k
-	p.isLauncher = true
+	p.isLauncher, k.launchers[p.Instance] = true, p
 	if k.chance(k.Mix.NoLaunch / 3) {
 		return // it never ends
 	}
@@ -73,9 +73,19 @@ func (k *Kernel) ReadPIDFile(path, _ string, done func(pid int, err error)) (can
 // another one.
 func (p *Process) IsCommand() bool { return p.isLauncher }
 
+// mayBeMain reports whether the process may be the main process of a forking program whose command
+// has ended, and whose main process superd has not found.
+func (k *Kernel) mayBeMain(p *Process) bool {
+	launcher := k.launchers[p.Instance]
+	return launcher != nil && launcher.Zombie && p.start >= launcher.start
+}
+
 // mainOpened makes a process that superd opens the expected main process, if that of its run is a
 // launcher that has ended.
 func (k *Kernel) mainOpened(p *Process) {
+	if launcher := k.launchers[p.Instance]; launcher != nil && launcher != p {
+		delete(k.launchers, p.Instance)
+	}
 	if main := k.mains[p.Run]; main != nil && main.isLauncher && main.Zombie && main != p {
 		k.setMain(p.Run, p)
 	}

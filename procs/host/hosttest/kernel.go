@@ -80,6 +80,7 @@ type Kernel struct {
 	forks        int                          // forks whose result the loop does not have yet
 	pendingSweep func(pid int)                // reaping to be resumed later; nil: none
 	modes        map[string][]config.KillMode // all kill modes that a program has had
+	launchers    map[string]*Process          // commands of forking programs without a known main process
 
 	handles map[int]*Handle     // open ones, by descriptor
 	stored  map[string]storedFD // in the descriptor store, by name
@@ -111,7 +112,7 @@ func New(v *loop.Virtual, rng *rand.Rand, fail func(format string, args ...any))
 		v: v, rng: rng, fail: fail, session: v.Root().Child(),
 		byStart: map[uint64]*Process{}, counts: map[string]*ProcessCount{},
 		handles: map[int]*Handle{}, stored: map[string]storedFD{},
-		modes: map[string][]config.KillMode{}, checking: map[int]func(error){},
+		modes: map[string][]config.KillMode{}, launchers: map[string]*Process{}, checking: map[int]func(error){},
 		sockets: map[string]*Socket{}, notifyFDs: map[int]*Socket{},
 		mainsStarted: map[string]int{}, mains: map[string]*Process{}, shortages: map[string]bool{},
 		definitions: map[string]*config.Program{}, PIDFiles: map[string]int{}, kills: map[string][]killRule{},

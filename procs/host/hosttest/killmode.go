@@ -36,8 +36,8 @@ func (k *Kernel) mayReach(mode config.KillMode, p *Process, sig syscall.Signal, 
 	main := k.mains[p.Run]
 	sparing := mode == config.KillProcess || mode == config.KillGroup
 	switch {
-	case sparing && main != nil && main.isLauncher && main.Zombie: // p may be the main process
-		return p.start >= main.start
+	case sparing && k.mayBeMain(p):
+		return true
 	case deadly(sig):
 		return main == nil || main == p || mode != config.KillProcess
 	case sig != syscall.SIGTERM:

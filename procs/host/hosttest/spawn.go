@@ -228,6 +228,7 @@ func (p *Process) execute(spec *host.SpawnSpec) {
 	p.endScheduledRun(spec.Program)
 	p.endConnection(spec.Program)
 	p.notifies = spec.NotifySocket != ""
+	delete(p.k.launchers, p.Instance)
 	if spec.Program.Type == config.TypeForking {
 		p.launch(spec.Program)
 		return
