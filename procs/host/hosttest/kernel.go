@@ -80,7 +80,8 @@ type Kernel struct {
 	forks        int                          // forks whose result the loop does not have yet
 	pendingSweep func(pid int)                // reaping to be resumed later; nil: none
 	modes        map[string][]config.KillMode // all kill modes that a program has had
-	launchers    map[string]*Process          // commands of forking programs without a known main process
+	// Commands of forking programs whose main process is not known, by instance
+	launchers map[string]*Process
 
 	handles map[int]*Handle     // open ones, by descriptor
 	stored  map[string]storedFD // in the descriptor store, by name
