@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -37,6 +38,7 @@ type daemon struct {
 	terminal   *keeper.Terminal // of a superd without a keeper; nil: none
 	configPath string
 	access     atomic.Pointer[config.Control] // in force
+	compat     compatSocket
 	runtimeDir string
 	noCgroup   bool
 	supervisor *procs.Supervisor
@@ -82,7 +84,11 @@ func (d *daemon) serve(listener net.Listener, version control.Version) {
 			return procs.Execute(d.supervisor, name, uid, o)
 		},
 	})
-	d.endServing = s.Close
+	d.compat.begin(&compatServing{log: d.log, control: filepath.Join(d.runtimeDir, control.SocketName), serve: s.ServeAs})
+	d.endServing = func() error {
+		d.compat.end()
+		return s.Close()
+	}
 	go func() {
 		if err := s.Serve(listener); err != nil {
 			d.log.Error("control socket not served", "error", err)
