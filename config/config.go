@@ -29,10 +29,10 @@ import (
 
 // A Config is a configuration file together with the files it includes.
 type Config struct {
-	Path     string     // as given to Load
-	Files    []string   // Path, then the included files in the order they were read
-	Superd   Superd     //
-	Control  Control    // who may use the control socket
+	Path     string   // as given to Load
+	Files    []string // Path, then the included files in the order they were read
+	Superd   Superd   //
+	Control  Control  // who may use the control socket
 	Compat   Compat
 	Programs []*Program // sorted by name; programs with an unusable name are only in Errors
 	Sockets  []*Socket  // likewise

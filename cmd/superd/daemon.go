@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"superd/compat/socket"
 	"superd/config"
 	"superd/control"
 	"superd/control/server"
@@ -38,7 +39,7 @@ type daemon struct {
 	terminal   *keeper.Terminal // of a superd without a keeper; nil: none
 	configPath string
 	access     atomic.Pointer[config.Control] // in force
-	compat     compatSocket
+	compat     socket.Socket
 	runtimeDir string
 	noCgroup   bool
 	supervisor *procs.Supervisor
@@ -84,9 +85,10 @@ func (d *daemon) serve(listener net.Listener, version control.Version) {
 			return procs.Execute(d.supervisor, name, uid, o)
 		},
 	})
-	d.compat.begin(&compatServing{log: d.log, control: filepath.Join(d.runtimeDir, control.SocketName), serve: s.ServeAs})
+	d.compat.Begin(&socket.Serving{
+		Log: d.log, Control: filepath.Join(d.runtimeDir, control.SocketName), Serve: s.ServeAs})
 	d.endServing = func() error {
-		d.compat.end()
+		d.compat.End()
 		return s.Close()
 	}
 	go func() {

@@ -281,7 +281,7 @@ func (s *startup) collectOptions() (err error) {
 		},
 		Activated: func(c *config.Config) {
 			d.access.Store(&c.Control)
-			d.compat.want(c.Compat.SupervisorSocket)
+			d.compat.Want(c.Compat.SupervisorSocket)
 		},
 		Paths: procs.Paths{
 			RuntimeDir: s.dir.Path,

@@ -340,7 +340,7 @@ func (s *Supervisor) group(ctx context.Context, name string) ([]Process, error) 
 	return all, nil
 }
 
-// find returns the processes that spec names, one unless it names a whole group. An instance of
+// find returns the processes that spec names, one unless it names a whole group. A replica of
 // superd, as web@2, is found, too.
 func (s *Supervisor) find(ctx context.Context, spec string) (all []Process, whole bool, err error) {
 	group, name := Split(spec)
@@ -349,7 +349,8 @@ func (s *Supervisor) find(ctx context.Context, spec string) (all []Process, whol
 		return nil, false, err
 	}
 	all = slices.DeleteFunc(all, func(p Process) bool {
-		return p.instance != spec && (p.Group != group || name != "" && p.Name != name)
+		isReplica := p.instance == spec && strings.Contains(spec, "@")
+		return !isReplica && (p.Group != group || name != "" && p.Name != name)
 	})
 	if len(all) == 0 {
 		return nil, false, fault(BadName, spec)

@@ -164,8 +164,8 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// ServeAs answers clients of l by h, with the same permissions and limits as for the control socket,
-// until close is called. It takes over l.
+// ServeAs answers clients of l by h, with the same permissions and limits as for the control
+// socket, until close is called. It takes over l.
 func (s *Server) ServeAs(l net.Listener, h http.Handler) (close func() error) {
 	own := newListener(l, s.options.UID, s.access, s.log)
 	other := &http.Server{Handler: crashOnPanic(h), ConnContext: withPeer, MaxHeaderBytes: maxHeaderBytes,

@@ -159,7 +159,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-const commandTimeout = time.Minute
+const commandTimeout = 5 * time.Minute
 
 func (p *pair) run(name string, args ...string) (out string, status int) {
 	p.t.Helper()

@@ -1,4 +1,5 @@
-package main
+// Package socket serves the socket that answers as supervisord does.
+package socket
 
 import (
 	"errors"
@@ -12,48 +13,46 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"superd/compat/supervisor"
 	"superd/control"
 	"superd/control/server"
 	"superd/internal/safepath"
 )
 
-// A compatSocket is the socket that answers as supervisord does. It follows the configuration in
+// A Socket is the socket that answers as supervisord does. It follows the configuration in
 // force. What may block runs on goroutines of its own.
-type compatSocket struct {
+type Socket struct {
 	wanted atomic.Pointer[string] // path in force; nil or "": none
 
 	mu      sync.Mutex // held while the socket is opened or closed
-	serving *compatServing
+	serving *Serving
 	path    string // of the open socket; "": none is open
 	close   func() error
 }
 
-// compatServing is what a socket needs to be served.
-type compatServing struct {
-	log     *slog.Logger
-	control string // path of the control socket
-	serve   func(net.Listener, http.Handler) (close func() error)
+// Serving is what a socket needs to be served.
+type Serving struct {
+	Log     *slog.Logger
+	Control string // path of the control socket
+	Serve   func(net.Listener, http.Handler) (close func() error)
 }
 
-// want makes path the one in force.
-func (c *compatSocket) want(path string) {
+// Want makes path the one in force.
+func (c *Socket) Want(path string) {
 	c.wanted.Store(&path)
 	go c.follow()
 }
 
-// begin opens the socket in force, now and after changes.
-func (c *compatSocket) begin(s *compatServing) {
+// Begin opens the socket in force, now and after changes.
+func (c *Socket) Begin(s *Serving) {
 	c.mu.Lock()
 	c.serving = s
 	c.mu.Unlock()
 	go c.follow()
 }
 
-// end closes the socket for good.
-func (c *compatSocket) end() {
+// End closes the socket for good.
+func (c *Socket) End() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closeNow()
@@ -61,7 +60,7 @@ func (c *compatSocket) end() {
 }
 
 // follow opens or closes the socket as is in force.
-func (c *compatSocket) follow() {
+func (c *Socket) follow() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	path := c.wanted.Load()
@@ -73,20 +72,20 @@ func (c *compatSocket) follow() {
 		return
 	}
 	if err := c.open(*path); err != nil {
-		c.serving.log.Error("socket for clients of supervisord not opened", "error", err)
+		c.serving.Log.Error("socket for clients of supervisord not opened", "error", err)
 		return
 	}
 	c.path = *path
-	c.serving.log.Info("answering clients of supervisord", "socket", *path)
+	c.serving.Log.Info("answering clients of supervisord", "socket", *path)
 }
 
 // closeNow closes and removes the socket, with its connections, if it is open.
-func (c *compatSocket) closeNow() {
+func (c *Socket) closeNow() {
 	if c.close == nil {
 		return
 	}
 	if err := c.close(); err != nil {
-		c.serving.log.Warn("socket for clients of supervisord not closed", "error", err)
+		c.serving.Log.Warn("socket for clients of supervisord not closed", "error", err)
 	}
 	c.path, c.close = "", nil
 }
@@ -97,7 +96,7 @@ const connectTimeout = time.Second
 var errInUse = errors.New("another process answers there: end it, or choose another path")
 
 // open listens at path, in a directory that no other user may write.
-func (c *compatSocket) open(path string) error {
+func (c *Socket) open(path string) error {
 	dir, name, err := safepath.Locate(path)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", path, err)
@@ -116,16 +115,16 @@ func (c *compatSocket) open(path string) error {
 	if err != nil {
 		return err
 	}
-	c.close = c.serving.serve(listener, &supervisor.Handler{
-		Supervisor: supervisor.New(control.NewClient(c.serving.control)),
-		Role:       supervisorRole,
-		Open:       openLogFile,
+	c.close = c.serving.Serve(listener, &supervisor.Handler{
+		Supervisor: supervisor.New(control.NewClient(c.serving.Control)),
+		Role:       role,
+		Open:       supervisor.OpenLog,
 		Pid:        os.Getpid(),
 	})
 	return nil
 }
 
-func supervisorRole(r *http.Request) supervisor.Role {
+func role(r *http.Request) supervisor.Role {
 	switch operator, owner := server.Permissions(r); {
 	case owner:
 		return supervisor.Owner
@@ -133,13 +132,4 @@ func supervisorRole(r *http.Request) supervisor.Role {
 		return supervisor.Operator
 	}
 	return supervisor.Viewer
-}
-
-// openLogFile opens a log file, whose directory the user of a program may write.
-func openLogFile(path string) (*os.File, error) {
-	f, err := safepath.Open(path, unix.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(f.FD), path), nil
 }

@@ -1,4 +1,4 @@
-package main
+package supervisorctl
 
 import (
 	"context"
@@ -6,28 +6,19 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"superd/compat/supervisor"
-	"superd/compat/supervisorctl"
 	"superd/control"
 	"superd/control/locate"
 )
 
-// supervisorctlName is the name under which superd is the command supervisorctl.
-const supervisorctlName = "supervisorctl"
+// Name is the name under which superd is the command supervisorctl.
+const Name = "supervisorctl"
 
-// becomeSupervisorctl does not return if this process was started under that name.
-func becomeSupervisorctl() {
-	if filepath.Base(os.Args[0]) == supervisorctlName {
-		os.Exit(runSupervisorctl(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
-	}
-}
-
-const supervisorctlHelp = `supervisorctl -- control programs run by superd.
+const usage = `supervisorctl -- control programs run by superd.
 
 Usage: supervisorctl [options] [action [arguments]]
 
@@ -39,9 +30,9 @@ Options:
 
 Without an action it starts an interactive shell. "help" lists the actions.`
 
-// runSupervisorctl runs a command line of supervisorctl, and returns its exit status.
-func runSupervisorctl(ctx context.Context, args []string, in io.Reader, stdout, stderr io.Writer) int {
-	flags := pflag.NewFlagSet(supervisorctlName, pflag.ContinueOnError)
+// Main runs a command line of supervisorctl, without its name, and returns its exit status.
+func Main(ctx context.Context, args []string, in io.Reader, stdout, stderr io.Writer) int {
+	flags := pflag.NewFlagSet(Name, pflag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.SetInterspersed(false)
 	conf := flags.StringP("configuration", "c", "", "")
@@ -51,12 +42,12 @@ func runSupervisorctl(ctx context.Context, args []string, in io.Reader, stdout, 
 	}
 	err := flags.Parse(args)
 	if errors.Is(err, pflag.ErrHelp) {
-		fmt.Fprintln(stdout, supervisorctlHelp)
+		fmt.Fprintln(stdout, usage)
 		return 0
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "Error: %v\nFor help, use supervisorctl -h\n", err)
-		return statusUsage
+		return statusInvalid
 	}
 	file, runtimeDir := "", ""
 	switch info, err := os.Stat(*conf); {
@@ -70,12 +61,12 @@ func runSupervisorctl(ctx context.Context, args []string, in io.Reader, stdout, 
 	socket, err := locate.Socket(file, runtimeDir)
 	if err != nil {
 		fmt.Fprintf(stderr, "Error: %v\n", err)
-		return statusUsage
+		return statusInvalid
 	}
 	client := control.NewClient(socket)
-	c := supervisorctl.Controller{
+	c := Controller{
 		Supervisor: supervisor.New(client),
-		Open:       openLogFile,
+		Open:       supervisor.OpenLog,
 		Out:        stdout,
 		Pid: func(ctx context.Context) (int, error) {
 			v, err := client.Version(ctx)
