@@ -13,7 +13,7 @@ import (
 type Diff struct {
 	Programs []Change       // all programs of either configuration, sorted by name
 	Sockets  []SocketChange // likewise
-	Superd   []KeyChange    // changes of the tables [superd] and [control]
+	Superd   []KeyChange    // changes of the tables [superd], [control] and [compat]
 }
 
 // A Change holds what changes for one program.
@@ -176,6 +176,9 @@ var superdEffects = map[string]effect{"runtime_dir": withNextRun, "log_dir": wit
 // controlEffects has an entry for each key of [control].
 var controlEffects = map[string]effect{"operators": atOnce, "viewers": atOnce}
 
+// compatEffects has an entry for each key of [compat].
+var compatEffects = map[string]effect{"supervisor_socket": atOnce}
+
 // Compare returns the differences between before and after. It compares what the tables mean,
 // defaults included, and the mistakes of programs and sockets. Positions in the files and the
 // contents of env files do not count.
@@ -194,9 +197,16 @@ func Compare(before, after *Config) Diff {
 	if before.Superd != after.Superd {
 		diff.Superd = compareKeys("superd", superdEffects, &builder{superd: before.Superd}, &builder{superd: after.Superd})
 	}
-	for _, k := range compareKeys("control", controlEffects, &builder{control: before.Control}, &builder{control: after.Control}) {
-		k.Key = "control." + k.Key
-		diff.Superd = append(diff.Superd, k)
+	old, next := &builder{control: before.Control, compat: before.Compat}, &builder{control: after.Control, compat: after.Compat}
+	for _, table := range []string{"control", "compat"} {
+		effects := controlEffects
+		if table == "compat" {
+			effects = compatEffects
+		}
+		for _, k := range compareKeys(table, effects, old, next) {
+			k.Key = table + "." + k.Key
+			diff.Superd = append(diff.Superd, k)
+		}
 	}
 	return diff
 }

@@ -121,7 +121,7 @@ web applied live: stop_timeout "5s" -> "6s"
 
 // TestEachKeyIsClassified fails for a key without an entry about when it takes effect.
 func TestEachKeyIsClassified(t *testing.T) {
-	tables := map[string]map[string]effect{"program": effects(), "superd": superdEffects, "control": controlEffects, "socket": socketEffects}
+	tables := map[string]map[string]effect{"program": effects(), "superd": superdEffects, "control": controlEffects, "compat": compatEffects, "socket": socketEffects}
 	for _, k := range keys() {
 		if of := tables[k.table]; of != nil {
 			if _, ok := of[k.name]; !ok {

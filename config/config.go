@@ -29,10 +29,11 @@ import (
 
 // A Config is a configuration file together with the files it includes.
 type Config struct {
-	Path     string     // as given to Load
-	Files    []string   // Path, then the included files in the order they were read
-	Superd   Superd     //
-	Control  Control    // who may use the control socket
+	Path     string   // as given to Load
+	Files    []string // Path, then the included files in the order they were read
+	Superd   Superd   //
+	Control  Control  // who may use the control socket
+	Compat   Compat
 	Programs []*Program // sorted by name; programs with an unusable name are only in Errors
 	Sockets  []*Socket  // likewise
 	Errors   Errors     // mistakes in the tables of programs and sockets, sorted by position
@@ -61,6 +62,11 @@ type Superd struct {
 type Control struct {
 	Operators []string // may see and control, beside root and the user of superd
 	Viewers   []string // may see
+}
+
+// Compat holds the keys of the table [compat], for clients of other supervisors.
+type Compat struct {
+	SupervisorSocket string // path of a socket that speaks as supervisord's; "": none
 }
 
 // ExitWhen says when superd exits by itself.

@@ -66,6 +66,7 @@ type builder struct {
 	socket  socketBuilder // of a [socket.NAME] table
 	superd  Superd
 	control Control
+	compat  Compat
 	include []string
 
 	parent *builder               // has the values not set here; nil for the built-in one
@@ -191,7 +192,7 @@ func unknownKey(v codec.Value, table, prefix string) (meant string) {
 	name := v.Key[len(v.Key)-1]
 	here := subkeys(table, prefix)
 	if table == "" {
-		here = append(here, "superd", "control", "defaults", "program", "socket")
+		here = append(here, "superd", "control", "compat", "defaults", "program", "socket")
 	}
 	for _, k := range keys() {
 		if k.name == name && k.table != table {
@@ -247,8 +248,8 @@ func tableHint(table string) string {
 		return "at the top of the file"
 	case "superd":
 		return "in [superd]"
-	case "control":
-		return "in [control]"
+	case "control", "compat":
+		return "in [" + table + "]"
 	case "socket":
 		return "in [socket.NAME]"
 	}

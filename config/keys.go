@@ -82,6 +82,11 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) *[]string { return &d.control.Viewers },
 			"Likewise, who may only see the state and the output of programs."),
 
+		bind("compat", "supervisor_socket", codec.FilePath,
+			func(d *builder) *string { return &d.compat.SupervisorSocket },
+			"A Unix socket that answers as supervisord does, for its clients such as `supervisorctl`. See "+
+				"[Clients of supervisord](#clients-of-supervisord)."),
+
 		reading("required", bind("program", "command", codec.Command,
 			func(d *builder) *[]string { return &d.Command },
 			"What to run. A string is split as a shell would split it (quotes, backslashes); no "+

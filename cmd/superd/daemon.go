@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"superd/compat/socket"
 	"superd/config"
 	"superd/control"
 	"superd/control/server"
@@ -37,6 +39,7 @@ type daemon struct {
 	terminal   *keeper.Terminal // of a superd without a keeper; nil: none
 	configPath string
 	access     atomic.Pointer[config.Control] // in force
+	compat     socket.Socket
 	runtimeDir string
 	noCgroup   bool
 	supervisor *procs.Supervisor
@@ -82,7 +85,12 @@ func (d *daemon) serve(listener net.Listener, version control.Version) {
 			return procs.Execute(d.supervisor, name, uid, o)
 		},
 	})
-	d.endServing = s.Close
+	d.compat.Begin(&socket.Serving{
+		Log: d.log, Control: filepath.Join(d.runtimeDir, control.SocketName), Serve: s.ServeAs})
+	d.endServing = func() error {
+		d.compat.End()
+		return s.Close()
+	}
 	go func() {
 		if err := s.Serve(listener); err != nil {
 			d.log.Error("control socket not served", "error", err)

@@ -26,6 +26,7 @@ const (
 
 func main() {
 	becomeProgram()
+	becomeSupervisorctl()
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }
 

@@ -1,6 +1,11 @@
 package main
 
 import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"superd/compat/supervisorctl"
 	"superd/internal/execshim"
 	"superd/pidfd"
 )
@@ -8,6 +13,13 @@ import (
 // platformCommands are the commands that only Linux has.
 var platformCommands = []subcommand{
 	{"metrics", newMetricsCommand}, {"doctor", newDoctorCommand}, {"clean-cgroup", newCleanCgroupCommand},
+}
+
+// becomeSupervisorctl does not return if this process was started under that name.
+func becomeSupervisorctl() {
+	if filepath.Base(os.Args[0]) == supervisorctl.Name {
+		os.Exit(supervisorctl.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
 }
 
 // becomeProgram does not return if this process is the exec shim of a program.

@@ -14,6 +14,8 @@ var platformCommands []subcommand
 
 func becomeProgram() {}
 
+func becomeSupervisorctl() {}
+
 // features returns an empty map: superd uses features of Linux only.
 func features() map[string]bool { return map[string]bool{} }
 

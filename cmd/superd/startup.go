@@ -279,7 +279,10 @@ func (s *startup) collectOptions() (err error) {
 		Load: func(inForce *config.Config, reading func(string)) (*config.Config, error) {
 			return config.LoadAfter(d.configPath, inForce, reading)
 		},
-		Activated: func(c *config.Config) { d.access.Store(&c.Control) },
+		Activated: func(c *config.Config) {
+			d.access.Store(&c.Control)
+			d.compat.Want(c.Compat.SupervisorSocket)
+		},
 		Paths: procs.Paths{
 			RuntimeDir: s.dir.Path,
 			FIFODir:    s.dir.FIFODir,

@@ -164,6 +164,27 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
+// ServeAs answers clients of l by h, with the same permissions and limits as for the control
+// socket, until close is called. It takes over l.
+func (s *Server) ServeAs(l net.Listener, h http.Handler) (close func() error) {
+	own := newListener(l, s.options.UID, s.access, s.log)
+	other := &http.Server{Handler: crashOnPanic(h), ConnContext: withPeer, MaxHeaderBytes: maxHeaderBytes,
+		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ErrorLog: s.http.ErrorLog,
+		BaseContext: func(net.Listener) context.Context { return s.ctx }}
+	go func() {
+		if err := other.Serve(own); !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error("socket not served", "address", l.Addr(), "error", err)
+		}
+	}()
+	return func() error { return errors.Join(other.Close(), own.Close()) }
+}
+
+// Permissions returns what the user at the other end of a request may do.
+func Permissions(r *http.Request) (operator, owner bool) {
+	c, ok := r.Context().Value(peerKey{}).(*connection)
+	return ok && c.role >= roleOperator, ok && c.role >= roleOwner
+}
+
 // Close ends all requests, also those that follow or watch, and removes the socket.
 func (s *Server) Close() error {
 	s.closeOnce.Do(func() { close(s.closing) })

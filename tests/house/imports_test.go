@@ -26,13 +26,17 @@ const (
 // Only cmd/superd imports procs/linux: procs knows the system as procs/host.
 var allowed = map[string]string{
 	"cmd/superd/report": "control internal/escape internal/terminal internal/words",
-	"cmd/superd": `cmd/superd/report config config/codec control control/locate control/remote control/server doctor
+	"cmd/superd": `cmd/superd/report compat/socket compat/supervisorctl config config/codec control control/locate control/remote control/server doctor
 		internal/signame
 		internal/execshim internal/failpoint internal/gcpacer internal/logqueue internal/procfs
 		internal/terminal internal/threads internal/words keeper keeper/fdstore logs logs/read loop pidfd procs procs/eventlog procs/host
 		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
-	"cmd/superd-exec": "internal/execshim sandbox/enforce",
-	"cmd/superd-ui":   "control control/locate internal/terminal metrics",
+	"cmd/superd-exec":      "internal/execshim sandbox/enforce",
+	"cmd/superd-ui":        "control control/locate internal/terminal metrics",
+	"compat/xmlrpc":        "",
+	"compat/socket":        "compat/supervisor control control/server internal/safepath",
+	"compat/supervisorctl": "compat/supervisor compat/xmlrpc control control/locate internal/terminal",
+	"compat/supervisor":    "compat/xmlrpc config control internal/safepath internal/signame",
 	"control/server": `config config/listen control internal/escape internal/passwd internal/procfs internal/signame logs logs/follow
 		logs/segment pidfd procs procs/counters procs/diagnosis procs/eventlog procs/fsm procs/host
 		procs/probe procs/selection`,

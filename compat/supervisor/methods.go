@@ -1,0 +1,336 @@
+package supervisor
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Versions that clients compare: of supervisord, whose behaviour this is, and of its interface.
+const (
+	Version          = "4.2.5"
+	interfaceVersion = "3.0"
+)
+
+// methods returns the methods by name. Old names of a method are here, too.
+func methods() map[string]method {
+	all := map[string]method{
+		"getAPIVersion":        text(interfaceVersion),
+		"getVersion":           text(interfaceVersion),
+		"getSupervisorVersion": text(Version),
+		"getIdentification":    text("superd"),
+		"getState": {call: func(h *Handler, ctx context.Context, _ arguments) (any, error) {
+			if _, err := h.Supervisor.api.Version(ctx); err != nil {
+				return nil, err
+			}
+			return map[string]any{"statecode": 1, "statename": "RUNNING"}, nil
+		}},
+		"getPID":            {call: func(h *Handler, _ context.Context, _ arguments) (any, error) { return h.Pid, nil }},
+		"getProcessInfo":    {most: 1, least: 1, call: processInfo},
+		"getAllProcessInfo": {call: allProcessInfo},
+		"getAllConfigInfo":  {call: allConfigInfo},
+
+		"startProcess":        {needs: Operator, most: 2, least: 1, call: startProcess},
+		"startProcessGroup":   {needs: Operator, most: 2, least: 1, call: startGroup},
+		"startAllProcesses":   {needs: Operator, most: 1, call: startAll},
+		"stopProcess":         {needs: Operator, most: 2, least: 1, call: stopProcess},
+		"stopProcessGroup":    {needs: Operator, most: 2, least: 1, call: stopGroup},
+		"stopAllProcesses":    {needs: Operator, most: 1, call: stopAll},
+		"signalProcess":       {needs: Operator, most: 2, least: 2, call: signalProcess},
+		"signalProcessGroup":  {needs: Operator, most: 2, least: 2, call: signalGroup},
+		"signalAllProcesses":  {needs: Operator, most: 1, least: 1, call: signalAll},
+		"reloadConfig":        {needs: Operator, call: reloadConfig},
+		"addProcessGroup":     {needs: Operator, most: 1, least: 1, call: (*Handler).addGroup},
+		"removeProcessGroup":  {needs: Operator, most: 1, least: 1, call: (*Handler).removeGroup},
+		"restart":             {needs: Operator, call: restart},
+		"shutdown":            {needs: Owner, call: shutdown},
+		"readLog":             {most: 2, least: 2, call: noLog},
+		"clearLog":            {needs: Operator, call: noLog},
+		"clearProcessLogs":    {needs: Operator, most: 1, least: 1, call: clearLogs},
+		"clearAllProcessLogs": {needs: Operator, call: clearAllLogs},
+		"sendProcessStdin":    {needs: Operator, most: 2, least: 2, call: sendStdin},
+		"sendRemoteCommEvent": {needs: Operator, most: 2, least: 2, call: done},
+
+		"readProcessStdoutLog": {most: 3, least: 3, call: readLog(Stdout)},
+		"readProcessStderrLog": {most: 3, least: 3, call: readLog(Stderr)},
+		"tailProcessStdoutLog": {most: 3, least: 3, call: tailLog(Stdout)},
+		"tailProcessStderrLog": {most: 3, least: 3, call: tailLog(Stderr)},
+	}
+	for old, name := range map[string]string{
+		"readMainLog": "readLog", "readProcessLog": "readProcessStdoutLog",
+		"tailProcessLog": "tailProcessStdoutLog", "clearProcessLog": "clearProcessLogs",
+	} {
+		all[old] = all[name]
+	}
+	named := make(map[string]method, len(all)+1)
+	for name, m := range all {
+		named["supervisor."+name] = m
+	}
+	named["system.listMethods"] = method{call: func(*Handler, context.Context, arguments) (any, error) {
+		var names []any
+		for _, name := range slices.Sorted(maps.Keys(methods())) {
+			names = append(names, name)
+		}
+		return append(names, "system.multicall"), nil
+	}}
+	return named
+}
+
+func text(t string) method {
+	return method{call: func(*Handler, context.Context, arguments) (any, error) { return t, nil }}
+}
+
+func done(*Handler, context.Context, arguments) (any, error) { return true, nil }
+
+// succeeded returns true, or the error.
+func succeeded(err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return true, nil
+}
+
+// listed returns results, or the error.
+func listed(all []Result, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return results(all), nil
+}
+
+func processInfo(h *Handler, ctx context.Context, a arguments) (any, error) {
+	p, err := h.Supervisor.Process(ctx, a.text(0))
+	if err != nil {
+		return nil, err
+	}
+	return p.info(), nil
+}
+
+func allProcessInfo(h *Handler, ctx context.Context, _ arguments) (any, error) {
+	all, err := h.Supervisor.Processes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	infos := make([]any, len(all))
+	for i := range all {
+		infos[i] = all[i].info()
+	}
+	return infos, nil
+}
+
+func allConfigInfo(h *Handler, ctx context.Context, _ arguments) (any, error) {
+	all, err := h.Supervisor.Configs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	infos := make([]any, len(all))
+	for i := range all {
+		infos[i] = all[i].info()
+	}
+	return infos, nil
+}
+
+func startProcess(h *Handler, ctx context.Context, a arguments) (any, error) {
+	spec, wait := a.text(0), a.wait(1)
+	if *a.bad {
+		return nil, nil
+	}
+	if group, name := Split(spec); name == "" {
+		return listed(h.Supervisor.StartAll(ctx, group, wait))
+	}
+	return succeeded(h.Supervisor.Start(ctx, spec, wait))
+}
+
+func startGroup(h *Handler, ctx context.Context, a arguments) (any, error) {
+	group, wait := a.text(0), a.wait(1)
+	if *a.bad {
+		return nil, nil
+	}
+	if group == "" {
+		return nil, fault(BadName, "")
+	}
+	return listed(h.Supervisor.StartAll(ctx, group, wait))
+}
+
+func startAll(h *Handler, ctx context.Context, a arguments) (any, error) {
+	wait := a.wait(0)
+	if *a.bad {
+		return nil, nil
+	}
+	return listed(h.Supervisor.StartAll(ctx, "", wait))
+}
+
+func stopProcess(h *Handler, ctx context.Context, a arguments) (any, error) {
+	spec, wait := a.text(0), a.wait(1)
+	if *a.bad {
+		return nil, nil
+	}
+	if group, name := Split(spec); name == "" {
+		return listed(h.Supervisor.StopAll(ctx, group, wait))
+	}
+	return succeeded(h.Supervisor.Stop(ctx, spec, wait))
+}
+
+func stopGroup(h *Handler, ctx context.Context, a arguments) (any, error) {
+	group, wait := a.text(0), a.wait(1)
+	if *a.bad {
+		return nil, nil
+	}
+	if group == "" {
+		return nil, fault(BadName, "")
+	}
+	return listed(h.Supervisor.StopAll(ctx, group, wait))
+}
+
+func stopAll(h *Handler, ctx context.Context, a arguments) (any, error) {
+	wait := a.wait(0)
+	if *a.bad {
+		return nil, nil
+	}
+	return listed(h.Supervisor.StopAll(ctx, "", wait))
+}
+
+func signalProcess(h *Handler, ctx context.Context, a arguments) (any, error) {
+	spec, signal := a.text(0), a.text(1)
+	if *a.bad {
+		return nil, nil
+	}
+	if group, name := Split(spec); name == "" {
+		return listed(h.Supervisor.SignalAll(ctx, group, signal))
+	}
+	return succeeded(h.Supervisor.Signal(ctx, spec, signal))
+}
+
+func signalGroup(h *Handler, ctx context.Context, a arguments) (any, error) {
+	group, signal := a.text(0), a.text(1)
+	if *a.bad {
+		return nil, nil
+	}
+	if group == "" {
+		return nil, fault(BadName, "")
+	}
+	return listed(h.Supervisor.SignalAll(ctx, group, signal))
+}
+
+func signalAll(h *Handler, ctx context.Context, a arguments) (any, error) {
+	signal := a.text(0)
+	if *a.bad {
+		return nil, nil
+	}
+	return listed(h.Supervisor.SignalAll(ctx, "", signal))
+}
+
+func reloadConfig(h *Handler, ctx context.Context, _ arguments) (any, error) {
+	c, err := h.Supervisor.Reread(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return []any{[]any{names(c.Added), names(c.Changed), names(c.Removed)}}, nil
+}
+
+func names(all []string) []any {
+	list := make([]any, len(all))
+	for i, name := range all {
+		list[i] = name
+	}
+	return list
+}
+
+func (h *Handler) addGroup(ctx context.Context, a arguments) (any, error) {
+	group := a.text(0)
+	if *a.bad {
+		return nil, nil
+	}
+	return succeeded(h.Supervisor.Add(ctx, group))
+}
+
+func (h *Handler) removeGroup(ctx context.Context, a arguments) (any, error) {
+	group := a.text(0)
+	if *a.bad {
+		return nil, nil
+	}
+	return succeeded(h.Supervisor.Remove(ctx, group))
+}
+
+func restart(h *Handler, ctx context.Context, _ arguments) (any, error) {
+	return succeeded(h.Supervisor.Restart(ctx))
+}
+
+func shutdown(h *Handler, ctx context.Context, _ arguments) (any, error) {
+	_, err := h.Supervisor.api.Shutdown(ctx)
+	return succeeded(err)
+}
+
+// noLog answers what concerns the log of supervisord: superd writes its own to standard error.
+func noLog(*Handler, context.Context, arguments) (any, error) {
+	return nil, fault(NoFile, "superd writes its messages to standard error")
+}
+
+// clearLogs refuses to clear logs: superd rotates them by size, and what a program wrote is kept.
+func clearLogs(h *Handler, ctx context.Context, a arguments) (any, error) {
+	spec := a.text(0)
+	if *a.bad {
+		return nil, nil
+	}
+	if _, err := h.Supervisor.Process(ctx, spec); err != nil {
+		return nil, err
+	}
+	return nil, fault(Failed, "superd keeps logs; it removes old ones by log.max_size and log.keep")
+}
+
+func clearAllLogs(h *Handler, ctx context.Context, _ arguments) (any, error) {
+	all, err := h.Supervisor.Processes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Result, len(all))
+	for i := range all {
+		list[i] = resultOf(&all[i], fault(Failed, "superd keeps logs"))
+	}
+	return results(list), nil
+}
+
+// sendStdin refuses: superd does not hold the standard input of programs.
+func sendStdin(h *Handler, ctx context.Context, a arguments) (any, error) {
+	spec, _ := a.text(0), a.text(1)
+	if *a.bad {
+		return nil, nil
+	}
+	p, err := h.Supervisor.Process(ctx, spec)
+	switch {
+	case err != nil:
+		return nil, err
+	case p.Pid == 0:
+		return nil, fault(NotRunning, spec)
+	}
+	return nil, fault(NoFile, spec)
+}
+
+func readLog(of Stream) func(*Handler, context.Context, arguments) (any, error) {
+	return func(h *Handler, ctx context.Context, a arguments) (any, error) {
+		spec, offset, length := a.text(0), a.number(1), a.number(2)
+		if *a.bad {
+			return nil, nil
+		}
+		text, err := h.Supervisor.ReadLog(ctx, h.Open, spec, of, offset, length)
+		if err != nil {
+			return nil, err
+		}
+		return strings.ToValidUTF8(text, "\uFFFD"), nil
+	}
+}
+
+func tailLog(of Stream) func(*Handler, context.Context, arguments) (any, error) {
+	return func(h *Handler, ctx context.Context, a arguments) (any, error) {
+		spec, offset, length := a.text(0), a.number(1), a.number(2)
+		if *a.bad {
+			return nil, nil
+		}
+		text, size, left, err := h.Supervisor.TailLog(ctx, h.Open, spec, of, offset, length)
+		if err != nil {
+			return nil, err
+		}
+		return []any{strings.ToValidUTF8(text, "\uFFFD"), size, left}, nil
+	}
+}
