@@ -26,20 +26,21 @@ const (
 // Only cmd/superd imports procs/linux: procs knows the system as procs/host.
 var allowed = map[string]string{
 	"cmd/superd/report": "control internal/escape internal/terminal internal/words",
-	"cmd/superd": `cmd/superd/report config config/codec control control/locate control/remote control/server doctor
+	"cmd/superd": `cmd/superd/report config config/codec config/schema control control/mistakes control/locate control/remote control/server doctor
 		internal/signame
 		internal/execshim internal/failpoint internal/gcpacer internal/logqueue internal/procfs
 		internal/terminal internal/threads internal/words keeper keeper/fdstore logs logs/read loop pidfd procs procs/eventlog procs/host
 		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
 	"cmd/superd-ui":   "control control/locate internal/terminal metrics",
-	"control/server": `config config/listen control internal/escape internal/passwd internal/procfs internal/signame logs logs/follow
+	"control/server": `config config/listen control control/mistakes internal/escape internal/passwd internal/procfs internal/signame logs logs/follow
 		logs/segment pidfd procs procs/counters procs/diagnosis procs/eventlog procs/fsm procs/host
 		procs/probe procs/selection`,
-	"control":        "config",
-	"control/locate": "config control",
-	"control/remote": "control",
-	"metrics":        "control",
+	"control":          "",
+	"control/mistakes": "config control",
+	"control/locate":   "config control",
+	"control/remote":   "control",
+	"metrics":          "control",
 	"doctor": `internal/execshim internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox
 		sandbox/shim`,
 	"procs": `config config/environ internal/signame internal/words logs loop loop/task pidfd
@@ -101,6 +102,7 @@ var allowed = map[string]string{
 	"keeper/fdstore":              "",
 	"config": `config/codec config/document config/environ config/listen internal/passwd
 		internal/privilege internal/rlimit internal/signame internal/words sandbox`,
+	"config/schema":   "config config/codec",
 	"config/codec":    "config/document internal/rlimit internal/signame internal/words",
 	"config/listen":   "config/document internal/words",
 	"config/environ":  "config/document",
@@ -223,6 +225,20 @@ func TestHeavyModules(t *testing.T) {
 		if !slices.ContainsFunc(deps("superd-ui"), isHeavy) {
 			t.Errorf("cmd/superd-ui no longer links %s: remove it from the list", prefix)
 		}
+	}
+}
+
+// TestModulesOfTests: no command links what only tests use.
+func TestModulesOfTests(t *testing.T) {
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/...", "./examples/...")
+	list.Dir = "../.."
+	list.Stderr = os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(out), "github.com/santhosh-tekuri/jsonschema") {
+		t.Error("a command links jsonschema, which is for tests")
 	}
 }
 
