@@ -6,7 +6,7 @@ TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-metrics test-supervisor bench bench-sandbox bench-loop bench-quick clean
+.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-metrics test-supervisor bench bench-sandbox bench-loop bench-quick clean test-schema
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -125,6 +125,13 @@ test-metrics: ## have Debian's Prometheus scrape and check the metrics of superd
 test-supervisor: ## give the same commands to supervisord and superd (root; 3 minutes)
 	tests/supervisor/install-deps.sh
 	go test ./tests/supervisor -supervisor -count=1 -v -timeout 20m
+
+# The versions whose answers the tests know.
+SCHEMA_TOOLS = @taplo/cli@0.7.0 @taplo/lsp@0.8.0 @redocly/cli@2.77.0
+test-schema: ## have taplo and redocly check the schema and openapi.yaml (needs npm; 1 minute)
+	@set -e; tools=$$(mktemp -d); trap 'rm -rf "$$tools"' EXIT; \
+	npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$$tools" $(SCHEMA_TOOLS); \
+	go test ./tests/schema -count=1 -v -timeout 10m -tools "$$tools/node_modules/.bin"
 
 ONLY   ?=
 ROUNDS ?= 3

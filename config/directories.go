@@ -139,8 +139,9 @@ func directoryMode(k DirectoryKind, doc string) key {
 
 // directoryName reads the name of a directory below a root.
 var directoryName = codec.Codec[string]{
-	Name: "string",
-	Show: codec.QuoteSet,
+	Name:   "string",
+	Show:   codec.QuoteSet,
+	Schema: codec.Word.Schema,
 	Read: func(v codec.Value) (string, bool) {
 		s, ok := codec.Word.Read(v)
 		if !ok || !v.Template(s) {

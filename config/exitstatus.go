@@ -19,6 +19,9 @@ func KilledBy(sig syscall.Signal) ExitStatus { return -ExitStatus(sig) }
 // exitStatus reads an exit code, or a signal by its name: a number as a string could mean both.
 var exitStatus = codec.Codec[ExitStatus]{
 	Name: "exit code or signal",
+	Schema: func() *codec.Schema {
+		return &codec.Schema{AnyOf: []any{codec.Integer(0, 255).Schema(), codec.StopSignal.Schema()}}
+	},
 	Show: func(s ExitStatus) string {
 		if s < 0 {
 			return strconv.Quote(signame.Name(syscall.Signal(-s)))

@@ -16,6 +16,7 @@ type key struct {
 	table string // "superd", "socket", "program" (also [defaults]), or "" for the top of the file
 	name  string // dotted below its table: "backoff.initial"
 	codec string // how it is written, for the reference
+	shape func() *codec.Schema
 	doc   string // meaning, as Markdown
 
 	set         func(d *builder, v codec.Value) // reads v into its field
@@ -27,7 +28,7 @@ type key struct {
 // bind returns a key whose value k reads into a field of the builder.
 func bind[T any](table, name string, k codec.Codec[T], field func(d *builder) *T, doc string) key {
 	return key{
-		table: table, name: name, codec: k.Name, doc: doc,
+		table: table, name: name, codec: k.Name, shape: k.Schema, doc: doc,
 		set: func(d *builder, v codec.Value) {
 			if read, ok := k.Read(v); ok {
 				*field(d) = read
@@ -80,7 +81,8 @@ var keys = sync.OnceValue(func() []key {
 				"the user of superd. See [Who may do what](#who-may-do-what)."),
 		bind("control", "viewers", codec.List("array of strings", codec.Word),
 			func(d *builder) *[]string { return &d.control.Viewers },
-			"Likewise, who may only see the state and the output of programs."),
+			"Unix users and groups, written likewise, that may only see the state and the output of "+
+				"programs."),
 
 		bind("compat", "supervisor_socket", codec.FilePath,
 			func(d *builder) *string { return &d.compat.SupervisorSocket },
@@ -144,13 +146,13 @@ var keys = sync.OnceValue(func() []key {
 			"after it. See [Directories](#directories)."),
 		directoryKey(StateDirectory, "Directories in `/var/lib` that superd makes, if they are "+
 			"missing. They stay."),
-		directoryKey(CacheDirectory, "Likewise in `/var/cache`."),
-		directoryKey(LogsDirectory, "Likewise in `/var/log`, for logs that the program writes "+
-			"itself."),
+		directoryKey(CacheDirectory, "Directories in `/var/cache` that superd makes likewise."),
+		directoryKey(LogsDirectory, "Directories in `/var/log` that superd makes likewise, for logs "+
+			"that the program writes itself."),
 		directoryMode(RuntimeDirectory, "The mode of these directories: `\"0750\"` or `0o750`."),
-		directoryMode(StateDirectory, "Likewise."),
-		directoryMode(CacheDirectory, "Likewise."),
-		directoryMode(LogsDirectory, "Likewise."),
+		directoryMode(StateDirectory, "The mode of these directories, likewise."),
+		directoryMode(CacheDirectory, "The mode of these directories, likewise."),
+		directoryMode(LogsDirectory, "The mode of these directories, likewise."),
 		bind("program", "runtime_directory_preserve", codec.Boolean,
 			func(d *builder) *bool { return &d.RuntimeDirectoryPreserve },
 			"Whether runtime directories stay, with what is in them, when a run ends."),
@@ -208,11 +210,11 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) *time.Duration { return &d.Backoff.Max },
 			"The longest delay."),
 		bind("program", "backoff.factor",
-			codec.Number("from 1 to 1000", func(f float64) bool { return 1 <= f && f <= 1000 }),
+			codec.Number(1, 1000),
 			func(d *builder) *float64 { return &d.Backoff.Factor },
 			"Factor from one delay to the next."),
 		bind("program", "backoff.jitter",
-			codec.Number("from 0 to 1", func(f float64) bool { return 0 <= f && f <= 1 }),
+			codec.Number(0, 1),
 			func(d *builder) *float64 { return &d.Backoff.Jitter },
 			"The largest share of the delay that is added at random."),
 		bind("program", "backoff.reset_after", codec.Duration(true),
@@ -385,7 +387,7 @@ var keys = sync.OnceValue(func() []key {
 				"`NAME.logger`. `${X}` is expanded. See [A logger of your "+
 				"own](#a-logger-of-your-own)."),
 		reading("`\"/run/systemd/journal/socket\"`, `\"/dev/log\"`", bind("program",
-			"log.address", logAddress,
+			"log.address", codec.LogAddress,
 			func(d *builder) *string { return &d.Log.Address },
 			"The socket of journald or syslog: a path, relative to this file; for syslog also "+
 				"`udp://HOST:PORT` or `tcp://HOST:PORT`.")),
@@ -431,7 +433,7 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) **int64 { return &d.Limits.Swap },
 			"Swap space of all its processes together (controller `memory`); 0: none."),
 		bind("program", "limits.cpu",
-			codec.Optional(codec.Number("from 0.001 to 1000", func(f float64) bool { return 0.001 <= f && f <= 1000 })),
+			codec.Optional(codec.Number(0.001, 1000)),
 			func(d *builder) **float64 { return &d.Limits.CPU },
 			"CPUs that all its processes may use together (cgroup v2 controller `cpu`): 0.5 is "+
 				"half of one."),

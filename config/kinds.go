@@ -33,34 +33,10 @@ var logFile = codec.Text("path", "a path", func(s string) (string, error) {
 	return path.Clean(s), nil
 }, codec.QuoteSet)
 
-// logAddress reads the path of a socket, or a URL with host and port.
-var logAddress = codec.Codec[string]{
-	Name: "string",
-	Show: codec.QuoteSet,
-	Read: func(v codec.Value) (string, bool) {
-		s, ok := v.Str("an address", func(string) bool { return false })
-		if !ok {
-			return "", false
-		}
-		scheme, rest, isURL := strings.Cut(s, "://")
-		if !isURL && !codec.LooksLikeHostPort(s) && s != "" {
-			return v.Path(s), true
-		}
-		if isURL && (scheme == "udp" || scheme == "tcp") {
-			if err := codec.CheckHostPort(rest); err != nil {
-				v.Fail("%s %w: write \"%s://HOST:PORT\"", document.Quote(s), err, scheme)
-				return "", false
-			}
-			return s, true
-		}
-		v.Fail(`%s is not an address of journald or syslog: write a path such as "/dev/log", or for syslog "udp://HOST:PORT" or "tcp://HOST:PORT"`, document.Quote(s))
-		return "", false
-	},
-}
-
 // compression reads false, true or the name of a compression.
 var compression = codec.Codec[Compression]{
-	Name: `boolean, "gzip" or "zstd"`,
+	Name:   `boolean, "gzip" or "zstd"`,
+	Schema: func() *codec.Schema { return &codec.Schema{Enum: []any{false, true, "gzip", "zstd"}} },
 	Show: func(c Compression) string {
 		if c == CompressNot {
 			return "false"
@@ -84,6 +60,9 @@ var compression = codec.Codec[Compression]{
 var environment = codec.Codec[map[string]string]{
 	Name: "table of strings",
 	Show: func(map[string]string) string { return "{}" },
+	Schema: func() *codec.Schema {
+		return &codec.Schema{Type: codec.Types{"object"}, AdditionalProperties: &codec.Schema{Type: codec.Types{"string"}}}
+	},
 	Read: func(v codec.Value) (map[string]string, bool) {
 		table, ok := v.Raw.(map[string]any)
 		if !ok {

@@ -15,8 +15,9 @@ import (
 
 // pidFile reads the path of a pid file.
 var pidFile = codec.Codec[string]{
-	Name: "string",
-	Show: codec.QuoteSet,
+	Name:   "string",
+	Show:   codec.QuoteSet,
+	Schema: codec.Word.Matching(`^/`).Schema,
 	Read: func(v codec.Value) (string, bool) {
 		s, ok := codec.Word.Read(v)
 		if !ok || !v.Template(s) {

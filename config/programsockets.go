@@ -175,7 +175,7 @@ func startKey() key {
 		return strconv.Quote("at-once")
 	}
 	return key{
-		table: "program", name: "start", codec: choice.Name,
+		table: "program", name: "start", codec: choice.Name, shape: choice.Schema,
 		doc: "`\"on-connect\"`: it starts with the first connection to one of its `sockets`, " +
 			"instead of with superd.",
 		set: func(d *builder, v codec.Value) {

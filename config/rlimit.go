@@ -11,7 +11,7 @@ import (
 func bindRlimit(resource rlimit.Resource, values codec.Codec[int64], doc string) key {
 	k := codec.Rlimit(resource, values)
 	return reading("superd's own", key{
-		table: "program", name: "limits." + resource.String(), codec: k.Name, doc: doc,
+		table: "program", name: "limits." + resource.String(), codec: k.Name, shape: k.Schema, doc: doc,
 		set: func(d *builder, v codec.Value) {
 			if l, ok := k.Read(v); ok {
 				d.Limits.Rlimits = d.Limits.Rlimits.With(l)

@@ -1,13 +1,10 @@
 package config
 
 import (
-	"fmt"
-	"path"
 	"slices"
 	"strings"
 
 	"superd/config/codec"
-	"superd/config/document"
 	"superd/sandbox"
 )
 
@@ -40,14 +37,14 @@ func sandboxKeys() []key {
 			"`true`: `/usr`, `/boot` and `/efi` are read-only; `\"full\"`: `/etc` as well; "+
 				"`\"strict\"`: all but `/dev` and the part of `/proc` that does not "+
 				"change the kernel."),
-		bind("program", "sandbox.read_only", codec.List(ofStrings, hostPath),
+		bind("program", "sandbox.read_only", codec.List(ofStrings, codec.HostPath),
 			func(d *builder) *[]string { return &box(d).ReadOnly },
 			"Paths that are read-only with all that is below. One that begins with `-` may be "+
 				"missing, here and in the next keys."),
-		bind("program", "sandbox.read_write", codec.List(ofStrings, pathInRoot),
+		bind("program", "sandbox.read_write", codec.List(ofStrings, codec.PathInRoot),
 			func(d *builder) *[]string { return &box(d).ReadWrite },
 			"Paths below read-only ones that are as outside."),
-		bind("program", "sandbox.inaccessible", codec.List(ofStrings, pathInRoot),
+		bind("program", "sandbox.inaccessible", codec.List(ofStrings, codec.PathInRoot),
 			func(d *builder) *[]string { return &box(d).Inaccessible },
 			"Paths that are empty and without rights."),
 		bind("program", "sandbox.private_tmp", codec.Boolean,
@@ -60,17 +57,17 @@ func sandboxKeys() []key {
 		bind("program", "sandbox.private_network", codec.Boolean,
 			func(d *builder) *bool { return &box(d).PrivateNetwork },
 			"Whether it has a network with a loopback device only."),
-		bind("program", "sandbox.root_directory", rootPath,
+		bind("program", "sandbox.root_directory", codec.RootPath,
 			func(d *builder) *string { return &box(d).RootDirectory },
 			"The directory that the program sees as `/`. `/proc`, `/sys` and `/dev` are visible in "+
 				"it. `command` and `directory` are paths in it."),
-		reading("all", bind("program", "sandbox.landlock.read", codec.Settable(codec.List(ofStrings, hostPath)),
+		reading("all", bind("program", "sandbox.landlock.read", codec.Settable(codec.List(ofStrings, codec.HostPath)),
 			func(d *builder) *[]string { return &box(d).Landlock.Read },
 			"Where it may read files and list directories (Landlock, Linux 5.19).")),
-		reading("all", bind("program", "sandbox.landlock.write", codec.Settable(codec.List(ofStrings, hostPath)),
+		reading("all", bind("program", "sandbox.landlock.write", codec.Settable(codec.List(ofStrings, codec.HostPath)),
 			func(d *builder) *[]string { return &box(d).Landlock.Write },
 			"Where it may write, make and remove files (Landlock, Linux 6.2).")),
-		reading("all", bind("program", "sandbox.landlock.execute", codec.Settable(codec.List(ofStrings, hostPath)),
+		reading("all", bind("program", "sandbox.landlock.execute", codec.Settable(codec.List(ofStrings, codec.HostPath)),
 			func(d *builder) *[]string { return &box(d).Landlock.Execute },
 			"Where it may execute files, its own and their loader included (Landlock, Linux 5.19).")),
 		reading("all", bind("program", "sandbox.landlock.bind_tcp", codec.Settable(codec.List("array of integers", codec.Integer(0, 65535))),
@@ -122,39 +119,10 @@ func syscallName(refused bool) codec.Codec[string] {
 	return k
 }
 
-// hostPath reads an absolute path, perhaps after a - .
-var hostPath = absolute("/srv/data", func(bare string) bool { return true })
-
-// pathInRoot is a hostPath other than the root.
-var pathInRoot = absolute("/srv/data", func(bare string) bool { return path.Clean(bare) != "/" })
-
-// rootPath reads the path of a directory that becomes the root.
-var rootPath = codec.Text("path", "a path", func(s string) (string, error) {
-	if !strings.HasPrefix(s, "/") || path.Clean(s) == "/" {
-		return "", fmt.Errorf(`must be the absolute path of a directory other than /, got %s: write "/srv/root"`, document.Quote(s))
-	}
-	return path.Clean(s), nil
-}, codec.QuoteSet)
-
-// absolute reads an absolute path that fits, perhaps after a - .
-func absolute(example string, fits func(bare string) bool) codec.Codec[string] {
-	return codec.Text("path", "a path", func(s string) (string, error) {
-		bare, optional := strings.CutPrefix(s, "-")
-		switch {
-		case !strings.HasPrefix(bare, "/"):
-			return "", fmt.Errorf("must be an absolute path, got %s: write %q", document.Quote(s), example)
-		case !fits(bare):
-			return "", fmt.Errorf("the program needs %s: name paths below it", document.Quote(s))
-		case optional:
-			return "-" + path.Clean(bare), nil
-		}
-		return path.Clean(bare), nil
-	}, codec.QuoteSet)
-}
-
 // protection reads false, true, "full" or "strict".
 var protection = codec.Codec[sandbox.Protection]{
-	Name: `boolean, "full" or "strict"`,
+	Name:   `boolean, "full" or "strict"`,
+	Schema: func() *codec.Schema { return &codec.Schema{Enum: []any{false, true, "full", "strict"}} },
 	Show: func(p sandbox.Protection) string {
 		switch p {
 		case sandbox.ProtectNothing:

@@ -105,8 +105,9 @@ func socketKeys() []key {
 
 // addresses reads an address, or an array of them. They are parsed when variables are known.
 var addresses = codec.Codec[[]string]{
-	Name: "array of addresses, or an address",
-	Show: codec.List("", codec.Word).Show,
+	Name:   "array of addresses, or an address",
+	Schema: codec.OneOrList(codec.Word).Schema,
+	Show:   codec.List("", codec.Word).Show,
 	Read: func(v codec.Value) ([]string, bool) {
 		items, isArray := v.Items()
 		if !isArray {

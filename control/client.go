@@ -53,16 +53,35 @@ type Client struct {
 	repeatTimeout time.Duration
 }
 
-// NewClient returns a client of the superd whose control socket is at path.
-func NewClient(path string) *Client {
-	return &Client{path: path, timeout: answerTimeout, repeatTimeout: answerTimeout}
+// An Option changes a new [Client].
+type Option func(*Client)
+
+// WithConnect lets connect make the connections, such as through ssh. The path of the client then
+// only says in messages where they lead.
+func WithConnect(connect func(context.Context) (net.Conn, error)) Option {
+	return func(c *Client) { c.connect = connect }
 }
 
-// NewClientOver returns a client whose connections connect makes. name says where they lead, for
-// messages.
-func NewClientOver(name string, connect func(context.Context) (net.Conn, error)) *Client {
-	c := NewClient(name)
-	c.connect = connect
+// WithTimeout sets how long the client waits for an answer that a healthy superd gives at once; it
+// is 10 seconds otherwise. An answer that comes when something is done may take any time: the
+// context limits it.
+func WithTimeout(d time.Duration) Option {
+	return func(c *Client) { c.timeout = d }
+}
+
+// WithRepeat sets how long requests are repeated that superd did not answer since it ended; it is
+// 10 seconds otherwise. 0: they are not repeated.
+func WithRepeat(d time.Duration) Option {
+	return func(c *Client) { c.repeatTimeout = d }
+}
+
+// NewClient returns a client of the superd whose control socket is at path: [SocketName] in its
+// runtime directory. It connects with the first request.
+func NewClient(path string, options ...Option) *Client {
+	c := &Client{path: path, timeout: answerTimeout, repeatTimeout: answerTimeout}
+	for _, set := range options {
+		set(c)
+	}
 	return c
 }
 

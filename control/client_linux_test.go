@@ -104,8 +104,7 @@ func TestLongPath(t *testing.T) {
 
 func TestSuperdThatDoesNotAnswer(t *testing.T) {
 	_, path := listen(t) // without accept
-	c := NewClient(path)
-	c.timeout = 10 * time.Millisecond
+	c := NewClient(path, WithTimeout(10*time.Millisecond))
 	if _, err := c.Version(t.Context()); err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("version: %v, want that it does not answer", err)
 	}
@@ -226,8 +225,7 @@ func TestStreamContinues(t *testing.T) {
 // otherwise.
 func TestLogsThatTakeLong(t *testing.T) {
 	l, path := listen(t)
-	c := NewClient(path)
-	c.timeout = 10 * time.Millisecond
+	c := NewClient(path, WithTimeout(10*time.Millisecond))
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		time.Sleep(3 * c.timeout)
 		_, _ = io.WriteString(w, `{"instance":"web","length":1,"cursor":"web:r0.0"}`+"\nx\n")

@@ -52,6 +52,11 @@ type Readiness struct {
 	NotReady []string `json:"not_ready"` // instances; never null
 }
 
+// A Health is the answer of a superd whose event loop turns.
+type Health struct {
+	OK bool `json:"ok"` // always true: otherwise the answer is an [Error]
+}
+
 // Counters returns what metrics are made of.
 func (c *Client) Counters(ctx context.Context) (Counters, error) {
 	var all Counters

@@ -38,15 +38,40 @@ type LogBlock struct {
 	Stream   *string `json:"stream"`  // null: unknown
 	Partial  bool    `json:"partial"` // no line end follows
 	// Continues the previous line of the same instance and stream
-	Continued bool `json:"continued"`
+	Continued bool `json:"continued,omitzero"`
 	// Bytes of the text, without its end; absent in notes and bare cursors
-	Length    *int    `json:"length"`
-	Lines     int     `json:"lines"` // in the text, separated by newlines, if there are several
-	Note      *string `json:"note"`  // a message of superd itself
-	LostBytes int64   `json:"lost_bytes"`
+	Length *int `json:"length,omitzero"`
+	// In the text, separated by newlines, if there are several
+	Lines     int     `json:"lines,omitzero"`
+	Note      *string `json:"note,omitzero"` // a message of superd itself
+	LostBytes int64   `json:"lost_bytes,omitzero"`
 	Cursor    string  `json:"cursor"` // cursor of the next line
 
 	Text []byte `json:"-"` // valid until the next block
+}
+
+// A LogLine is a line of output, or a note, in the JSON that [Client.LogsJSON] passes on.
+type LogLine struct {
+	Time     *string `json:"time"` // RFC 3339 with microseconds; null: unknown
+	Program  string  `json:"program"`
+	Instance string  `json:"instance"`
+	Run      *string `json:"run"`     // null: unknown
+	Stream   *string `json:"stream"`  // stdout, stderr, superd, or null: unknown
+	Partial  bool    `json:"partial"` // no line end follows
+	// Continues the previous line of the same instance and stream
+	Continued bool `json:"continued,omitzero"`
+	// Without its end; absent in a note; invalid UTF-8 replaced
+	Line      *string `json:"line,omitzero"`
+	Bytes     []byte  `json:"bytes,omitzero"` // the line in base64; only if it is not UTF-8
+	Note      *string `json:"note,omitzero"`  // a message of superd itself, instead of a line
+	LostBytes int64   `json:"lost_bytes,omitzero"`
+	Cursor    string  `json:"cursor"` // cursor of the next line
+}
+
+// A LogPlace says where the lines of an instance begin, when they are followed.
+type LogPlace struct {
+	Instance string `json:"instance"`
+	Cursor   string `json:"cursor"`
 }
 
 // Logs calls f with the lines that match q, and idle when no further line has arrived yet. With

@@ -1,9 +1,3 @@
-// Package control is the client side of superd's control socket: the JSON types, and a [Client]
-// that speaks HTTP over the Unix socket of one runtime directory.
-//
-// It does not depend on the code that supervises programs, so that a command that only sends
-// requests is small and starts fast. The other side is the package control/server; docs/api.md
-// describes both.
 package control
 
 import (

@@ -30,6 +30,7 @@ func TestCommandLine(t *testing.T) {
 		{args: []string{"check", "--security", "none.toml"}, exit: 2, errOut: "none.toml"},
 		{args: []string{"check", "-c", "superd.toml", "superd.toml"}, exit: 2, errOut: "more than one configuration file"},
 		{args: []string{"check", "superd.toml", "other.toml"}, exit: 2, errOut: "more than one configuration file"},
+		{args: []string{"schema"}, out: `"$schema"`},
 		{args: []string{"--version"}, out: "superd "},
 		{args: []string{"status", in}, out: "hello"},
 		{args: []string{"status", "-c", "superd.toml", "web"}, out: "hello"},

@@ -11,7 +11,7 @@ import (
 
 	"superd/cmd/superd/report"
 	"superd/config"
-	"superd/control"
+	"superd/control/mistakes"
 	"superd/internal/terminal"
 )
 
@@ -49,22 +49,22 @@ do not need, and the key that takes it away.
 }
 
 func check(file string, asJSON bool, stdout, stderr io.Writer) error {
-	path, programs, mistakes, warnings := inspect(file)
+	path, programs, wrong, warnings := inspect(file)
 	if asJSON {
-		all := slices.Concat(control.Mistakes(mistakes, "error"), control.Mistakes(warnings, "warning"))
+		all := slices.Concat(mistakes.JSON(wrong, "error"), mistakes.JSON(warnings, "warning"))
 		if err := report.JSON(stdout, all); err != nil {
 			return err
 		}
 	} else {
 		to := stdout
-		for _, m := range mistakes {
+		for _, m := range wrong {
 			fmt.Fprintln(stderr, sanitizeLines(m.Error()))
 			to = stderr
 		}
 		for _, w := range warnings {
 			fmt.Fprintln(stderr, "warning:", sanitizeLines(w.Error()))
 		}
-		report := count(len(mistakes), "mistake")
+		report := count(len(wrong), "mistake")
 		if len(warnings) > 0 {
 			report += ", " + count(len(warnings), "warning")
 		}
@@ -73,7 +73,7 @@ func check(file string, asJSON bool, stdout, stderr io.Writer) error {
 		}
 		fmt.Fprintln(to, report)
 	}
-	if len(mistakes) > 0 {
+	if len(wrong) > 0 {
 		return exitStatus(statusUsage)
 	}
 	return nil

@@ -97,7 +97,7 @@ func ctlCommands(flags *ctlFlags) []subcommand {
 // client returns a client of the superd that the flags select.
 func (f *ctlFlags) client() (*control.Client, error) {
 	if h := f.host.single; h != nil {
-		return control.NewClientOver(h.Name, h.Dial), nil
+		return control.NewClient(h.Name, control.WithConnect(h.Dial)), nil
 	}
 	path, err := f.socket()
 	if err != nil {

@@ -92,6 +92,7 @@ func rootCommands(args []string) []subcommand {
 		{"run", newRunCommand},
 		{"check", newCheckCommand},
 		{"ctl", func() *cobra.Command { return newCtlCommand(args) }},
+		{"schema", newSchemaCommand},
 		{"version", newVersionCommand},
 	}, platformCommands...)
 }

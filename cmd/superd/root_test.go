@@ -48,8 +48,8 @@ func TestAllCommandsAreShown(t *testing.T) {
 		args string
 		want []string
 	}{
-		{"--help", []string{"run", "check", "ctl", "version", "completion", "help"}},
-		{"help", []string{"run", "check", "ctl", "version", "completion", "help"}},
+		{"--help", []string{"run", "check", "ctl", "schema", "version", "completion", "help"}},
+		{"help", []string{"run", "check", "ctl", "schema", "version", "completion", "help"}},
 		{"__complete c", []string{"check", "ctl", "completion"}},
 		{"__complete ctl st", []string{"status", "start", "stop"}},
 		{"__complete ctl status --", []string{"--brief", "--runtime-dir"}},

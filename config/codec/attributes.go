@@ -73,7 +73,7 @@ var IONiceValue = Text(`"idle", "best-effort:LEVEL" or "realtime:LEVEL"`, "a str
 			return strconv.Quote(string(io.Class))
 		}
 		return fmt.Sprintf(`"%s:%d"`, io.Class, io.Level)
-	})
+	}).Matching(`^(idle|(best-effort|realtime)(:\+?0*[0-7])?)$`)
 
 // SchedulingValue reads a policy of CPU scheduling, as "fifo:1".
 var SchedulingValue = Text(`"other", "batch", "idle", "fifo:PRIORITY" or "rr:PRIORITY"`, "a string",
@@ -99,7 +99,7 @@ var SchedulingValue = Text(`"other", "batch", "idle", "fifo:PRIORITY" or "rr:PRI
 			return strconv.Quote(string(c.Policy))
 		}
 		return fmt.Sprintf(`"%s:%d"`, c.Policy, c.Priority)
-	})
+	}).Matching(`^(other|batch|idle|(fifo|rr):\+?0*[1-9][0-9]?)$`)
 
 // between reads an integer from least to most.
 func between(s string, least, most int) (n int, ok bool) {
@@ -114,7 +114,7 @@ var CPUList = Text(`list such as "0-3,8"`, `a list of CPUs such as "0-3,8"`, par
 			return ""
 		}
 		return strconv.Quote(ShowCPUs(cpus))
-	})
+	}).Matching(`^\s*\+?[0-9]+(-\+?[0-9]+)?\s*(,\s*\+?[0-9]+(-\+?[0-9]+)?\s*)*$`)
 
 // parseCPUs reads a list of CPUs and ranges, as in the files of the kernel.
 func parseCPUs(s string) ([]int, error) {

@@ -24,11 +24,13 @@ type Codec[T any] struct {
 	Name string                  // as the reference shows it
 	Read func(v Value) (T, bool) // reports mistakes through v.Fail
 	Show func(T) string          // as TOML; "" for none
+
+	Schema func() *Schema // of the values as they are written; each call returns another one
 }
 
 // Text reads a string that convert accepts or refuses.
 func Text[T any](name, what string, convert func(string) (T, error), show func(T) string) Codec[T] {
-	return Codec[T]{Name: name, Show: show, Read: func(v Value) (T, bool) {
+	return Codec[T]{Name: name, Show: show, Schema: plain, Read: func(v Value) (T, bool) {
 		var none T
 		s, ok := v.Str(what, func(s string) bool {
 			_, err := convert(s)
@@ -56,8 +58,9 @@ func QuoteSet(s string) string {
 
 // Boolean reads true or false.
 var Boolean = Codec[bool]{
-	Name: "boolean",
-	Show: strconv.FormatBool,
+	Name:   "boolean",
+	Show:   strconv.FormatBool,
+	Schema: func() *Schema { return &Schema{Type: Types{"boolean"}} },
 	Read: func(v Value) (bool, bool) {
 		b, ok := v.Raw.(bool)
 		if !ok {
@@ -69,8 +72,9 @@ var Boolean = Codec[bool]{
 
 // Negated is [Boolean] for a field that is true where the key is false.
 var Negated = Codec[bool]{
-	Name: Boolean.Name,
-	Show: func(b bool) string { return Boolean.Show(!b) },
+	Name:   Boolean.Name,
+	Show:   func(b bool) string { return Boolean.Show(!b) },
+	Schema: Boolean.Schema,
 	Read: func(v Value) (bool, bool) {
 		b, ok := Boolean.Read(v)
 		return !b, ok
@@ -80,8 +84,9 @@ var Negated = Codec[bool]{
 // Integer reads an integer from least to most.
 func Integer[T int | int64](least, most T) Codec[T] {
 	return Codec[T]{
-		Name: "integer",
-		Show: func(n T) string { return strconv.FormatInt(int64(n), 10) },
+		Name:   "integer",
+		Show:   func(n T) string { return strconv.FormatInt(int64(n), 10) },
+		Schema: func() *Schema { return &Schema{Type: ofInteger, Minimum: least, Maximum: most} },
 		Read: func(v Value) (T, bool) {
 			n, ok := v.Raw.(int64)
 			if !ok {
@@ -97,11 +102,12 @@ func Integer[T int | int64](least, most T) Codec[T] {
 	}
 }
 
-// Number reads an integer or float that ok accepts; bounds describes the range in words.
-func Number(bounds string, ok func(float64) bool) Codec[float64] {
+// Number reads an integer or float from least to most.
+func Number(least, most float64) Codec[float64] {
 	return Codec[float64]{
-		Name: "number",
-		Show: showFloat,
+		Name:   "number",
+		Show:   showFloat,
+		Schema: func() *Schema { return &Schema{Type: Types{"number"}, Minimum: least, Maximum: most} },
 		Read: func(v Value) (float64, bool) {
 			var f float64
 			switch raw := v.Raw.(type) {
@@ -113,8 +119,8 @@ func Number(bounds string, ok func(float64) bool) Codec[float64] {
 				v.Fail("must be a number, got %s", v.Describe())
 				return 0, false
 			}
-			if math.IsNaN(f) || math.IsInf(f, 0) || !ok(f) {
-				v.Fail("must be %s, got %s", bounds, strings.TrimSuffix(showFloat(f), ".0"))
+			if math.IsNaN(f) || f < least || f > most {
+				v.Fail("must be from %v to %v, got %s", least, most, strings.TrimSuffix(showFloat(f), ".0"))
 				return 0, false
 			}
 			return f, true
@@ -125,7 +131,8 @@ func Number(bounds string, ok func(float64) bool) Codec[float64] {
 // Optional reads a value of k into a pointer, nil if the key isn't set.
 func Optional[T any](k Codec[T]) Codec[*T] {
 	return Codec[*T]{
-		Name: k.Name,
+		Name:   k.Name,
+		Schema: k.Schema,
 		Show: func(p *T) string {
 			if p == nil {
 				return ""
@@ -159,8 +166,9 @@ func Choice[T ~string](values ...T) Codec[T] {
 		names[i], quoted[i] = string(v), strconv.Quote(string(v))
 	}
 	return Codec[T]{
-		Name: words.OneOf(quoted),
-		Show: func(v T) string { return strconv.Quote(string(v)) },
+		Name:   words.OneOf(quoted),
+		Show:   func(v T) string { return strconv.Quote(string(v)) },
+		Schema: func() *Schema { return &Schema{Enum: enum(names)} },
 		Read: func(v Value) (T, bool) {
 			s, isString := v.Raw.(string)
 			switch {
@@ -180,7 +188,8 @@ func Choice[T ~string](values ...T) Codec[T] {
 // List reads an array of values of k, nil for an empty array.
 func List[T any](name string, k Codec[T]) Codec[[]T] {
 	return Codec[[]T]{
-		Name: name,
+		Name:   name,
+		Schema: func() *Schema { return &Schema{Type: Types{"array"}, Items: k.Schema()} },
 		Show: func(items []T) string {
 			shown := make([]string, len(items))
 			for i, item := range items {
@@ -235,7 +244,12 @@ var Word = Text("string", "a string", func(s string) (string, error) {
 // OneOrList reads an array of values of k, or a single one.
 func OneOrList(k Codec[string]) Codec[[]string] {
 	all := List("array of strings, or a string", k)
-	return Codec[[]string]{Name: all.Name, Show: all.Show, Read: func(v Value) ([]string, bool) {
+	schema := func() *Schema {
+		s := k.Schema()
+		s.Type, s.Items = stringOrArray, k.Schema()
+		return s
+	}
+	return Codec[[]string]{Name: all.Name, Show: all.Show, Schema: schema, Read: func(v Value) ([]string, bool) {
 		if _, isString := v.Raw.(string); isString {
 			one, ok := k.Read(v)
 			return []string{one}, ok
@@ -247,8 +261,9 @@ func OneOrList(k Codec[string]) Codec[[]string] {
 // Named reads one of names. what is an example's kind with its article, as "a capability".
 func Named(what, example string, names func() []string) Codec[string] {
 	return Codec[string]{
-		Name: "string",
-		Show: QuoteSet,
+		Name:   "string",
+		Show:   QuoteSet,
+		Schema: func() *Schema { return &Schema{Enum: enum(names())} },
 		Read: func(v Value) (string, bool) {
 			s, ok := v.Str(what, func(s string) bool { return slices.Contains(names(), s) })
 			if ok && !slices.Contains(names(), s) {
@@ -271,6 +286,9 @@ var FileMode = Octal("mode", "640", 0o777)
 func Octal(what, example string, most uint64) Codec[*uint32] {
 	return Codec[*uint32]{
 		Name: "octal string",
+		Schema: func() *Schema {
+			return &Schema{Type: stringOrInteger, Pattern: `^[0-7]+$`, Minimum: 0, Maximum: most}
+		},
 		Show: func(mask *uint32) string {
 			if mask == nil {
 				return ""

@@ -14,6 +14,9 @@ func (v Value) Template(s string) bool {
 // Command reads arguments, or a string that is split into arguments as a shell would do.
 var Command = Codec[[]string]{
 	Name: "array of strings, or a string",
+	Schema: func() *Schema {
+		return &Schema{Type: stringOrArray, MinLength: 1, MinItems: 1, Items: &Schema{Type: ofString}}
+	},
 	Show: func(args []string) string {
 		if len(args) == 0 {
 			return ""

@@ -49,8 +49,9 @@ func isUnitLetter(r rune) bool { return r != '.' && r != '+' && r != '-' && (r <
 // Duration reads a duration greater than 0, or also 0 if zero is set.
 func Duration(zero bool) Codec[time.Duration] {
 	return Codec[time.Duration]{
-		Name: "duration",
-		Show: func(d time.Duration) string { return strconv.Quote(words.Duration(d)) },
+		Name:   "duration",
+		Show:   func(d time.Duration) string { return strconv.Quote(words.Duration(d)) },
+		Schema: func() *Schema { return durations(zero) },
 		Read: func(v Value) (time.Duration, bool) {
 			const what = `a duration such as "5s"`
 			fits := func(d time.Duration) bool { return d > 0 || zero && d == 0 }

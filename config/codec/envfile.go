@@ -20,7 +20,8 @@ const optionalMark = "-"
 
 // EnvFileList reads a path or an array of paths.
 var EnvFileList = Codec[EnvFiles]{
-	Name: "path, or array of paths",
+	Name:   "path, or array of paths",
+	Schema: func() *Schema { return &Schema{Type: stringOrArray, MinLength: 1, Items: plain()} },
 	Show: func(files EnvFiles) string {
 		switch len(files) {
 		case 0:
@@ -46,7 +47,8 @@ var EnvFileList = Codec[EnvFiles]{
 var envFilePaths = List("array of paths", envFile)
 
 var envFile = Codec[EnvFile]{
-	Name: "path",
+	Name:   "path",
+	Schema: plain,
 	Show: func(file EnvFile) string {
 		if file.Optional {
 			return strconv.Quote(optionalMark + file.Path)

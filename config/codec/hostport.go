@@ -43,7 +43,7 @@ var HostPort = Text("host:port", "a string", func(s string) (string, error) {
 			fmt.Errorf(`must be host:port, got %s: write "127.0.0.1:5432"`, document.Quote(s))
 	}
 	return s, nil
-}, QuoteSet)
+}, QuoteSet).Matching(`:([0-9]+|.*\$.*)$`)
 
 // exampleOf returns what a template expands to if each variable is 1.
 func exampleOf(template string) (string, error) {
@@ -63,4 +63,30 @@ var URL = Text("URL", "a string", func(s string) (string, error) {
 			document.Quote(s))
 	}
 	return s, nil
-}, QuoteSet)
+}, QuoteSet).Matching(`^[hH][tT][tT][pP][sS]?://.`)
+
+// LogAddress reads the path of a socket, or a URL with host and port.
+var LogAddress = Codec[string]{
+	Name:   "string",
+	Show:   QuoteSet,
+	Schema: plain,
+	Read: func(v Value) (string, bool) {
+		s, ok := v.Str("an address", func(string) bool { return false })
+		if !ok {
+			return "", false
+		}
+		scheme, rest, isURL := strings.Cut(s, "://")
+		if !isURL && !LooksLikeHostPort(s) && s != "" {
+			return v.Path(s), true
+		}
+		if isURL && (scheme == "udp" || scheme == "tcp") {
+			if err := CheckHostPort(rest); err != nil {
+				v.Fail("%s %w: write \"%s://HOST:PORT\"", document.Quote(s), err, scheme)
+				return "", false
+			}
+			return s, true
+		}
+		v.Fail(`%s is not an address of journald or syslog: write a path such as "/dev/log", or for syslog "udp://HOST:PORT" or "tcp://HOST:PORT"`, document.Quote(s))
+		return "", false
+	},
+}

@@ -32,7 +32,8 @@ var ioRates = []struct {
 
 // IOLimits reads a table with a table of rates for each device.
 var IOLimits = Codec[[]IOLimit]{
-	Name: "table of tables",
+	Name:   "table of tables",
+	Schema: ioLimits,
 	Show: func(limits []IOLimit) string {
 		if len(limits) == 0 {
 			return ""
@@ -69,6 +70,17 @@ var IOLimits = Codec[[]IOLimit]{
 		slices.SortFunc(limits, func(a, b IOLimit) int { return cmp.Compare(a.Path, b.Path) })
 		return limits, all
 	},
+}
+
+// ioLimits returns the schema of [IOLimits].
+func ioLimits() *Schema {
+	device := &Schema{
+		Type: Types{"object"}, Properties: map[string]*Schema{}, AdditionalProperties: false, MinProperties: 1,
+	}
+	for _, rate := range ioRates {
+		device.Properties[rate.name] = rate.kind.Schema()
+	}
+	return &Schema{Type: device.Type, PropertyNames: &Schema{Pattern: "^/"}, AdditionalProperties: device}
 }
 
 // readIOLimit reads the table of one device.

@@ -35,7 +35,8 @@ func Rlimit(resource rlimit.Resource, values Codec[int64]) Codec[rlimit.Limit] {
 		return uint64(n), ok
 	}
 	return Codec[rlimit.Limit]{
-		Name: values.Name + `, "infinity" or "SOFT:HARD"`,
+		Name:   values.Name + `, "infinity" or "SOFT:HARD"`,
+		Schema: func() *Schema { return rlimits(values.Schema()) },
 		Show: func(l rlimit.Limit) string {
 			if l.Soft != l.Hard {
 				return strconv.Quote(show(l.Soft) + ":" + show(l.Hard))
@@ -77,8 +78,9 @@ func Rlimit(resource rlimit.Resource, values Codec[int64]) Codec[rlimit.Limit] {
 func TimeIn(unit time.Duration) Codec[int64] {
 	times := Duration(false)
 	return Codec[int64]{
-		Name: times.Name,
-		Show: func(n int64) string { return times.Show(time.Duration(n) * unit) },
+		Name:   times.Name,
+		Schema: times.Schema,
+		Show:   func(n int64) string { return times.Show(time.Duration(n) * unit) },
 		Read: func(v Value) (int64, bool) {
 			d, ok := times.Read(v)
 			if ok && d%unit != 0 {

@@ -21,7 +21,7 @@ type Schedule struct {
 // ScheduleLine reads a schedule, as [ParseSchedule] does. It returns the text.
 var ScheduleLine = Text(`"@every DURATION" or cron line`, "a string", func(s string) (string, error) {
 	return s, checkSchedule(s)
-}, QuoteSet)
+}, QuoteSet).Matching(`^(\s*@every\s+\S.*|@(yearly|annually|monthly|weekly|daily|midnight|hourly)|\s*[^@\s]\S*(\s+\S+){4}\s*)$`)
 
 // leastPeriod is the shortest period of a schedule, so that superd does not spend its time starting
 // programs.

@@ -11,7 +11,7 @@ import (
 
 // StopSignal reads a signal.
 var StopSignal = Text("signal", `a signal such as "SIGTERM"`, signame.Parse,
-	func(sig syscall.Signal) string { return strconv.Quote(signame.Name(sig)) })
+	func(sig syscall.Signal) string { return strconv.Quote(signame.Name(sig)) }).with(signals)
 
 // KillSignal reads a signal; 0 is SIGKILL.
 var KillSignal = Text("signal", `a signal such as "SIGKILL"`,
@@ -22,7 +22,7 @@ var KillSignal = Text("signal", `a signal such as "SIGKILL"`,
 		}
 		return sig, err
 	},
-	func(sig syscall.Signal) string { return strconv.Quote(signame.Name(cmp.Or(sig, syscall.SIGKILL))) })
+	func(sig syscall.Signal) string { return strconv.Quote(signame.Name(cmp.Or(sig, syscall.SIGKILL))) }).with(signals)
 
 // ReloadSignal reads a signal that a program can handle; 0 is none.
 var ReloadSignal = Text("signal", `a signal such as "SIGHUP"`,
@@ -38,4 +38,4 @@ var ReloadSignal = Text("signal", `a signal such as "SIGHUP"`,
 			return ""
 		}
 		return strconv.Quote(signame.Name(sig))
-	})
+	}).with(signals)

@@ -76,6 +76,9 @@ func ShowSize(n int64) string {
 func Size(least int64) Codec[int64] {
 	return Codec[int64]{
 		Name: "size",
+		Schema: func() *Schema {
+			return &Schema{Type: stringOrInteger, Minimum: least, Pattern: `^` + sizePattern + `$`}
+		},
 		Show: func(n int64) string {
 			if n == 0 {
 				return "0"

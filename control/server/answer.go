@@ -10,6 +10,7 @@ import (
 
 	"superd/config"
 	"superd/control"
+	"superd/control/mistakes"
 	"superd/internal/escape"
 	"superd/procs/selection"
 )
@@ -26,7 +27,7 @@ func (s *Server) answer(w http.ResponseWriter, status int, v any) error {
 
 // answerJSON writes body, a line of JSON, as the answer.
 func (s *Server) answerJSON(w http.ResponseWriter, status int, body []byte) {
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", mediaJSON)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.writeTimeout))
 	w.WriteHeader(status)
@@ -61,9 +62,9 @@ func explain(err error) *control.Error {
 		}
 		return e
 	}
-	if mistakes, ok := errors.AsType[config.Errors](err); ok {
-		return &control.Error{Status: http.StatusUnprocessableEntity, Message: mistakes.Error(),
-			Remedy: "correct the configuration and reload again; until then the old one stays in force", Mistakes: control.Mistakes(mistakes, "error")}
+	if wrong, ok := errors.AsType[config.Errors](err); ok {
+		return &control.Error{Status: http.StatusUnprocessableEntity, Message: wrong.Error(),
+			Remedy: "correct the configuration and reload again; until then the old one stays in force", Mistakes: mistakes.JSON(wrong, "error")}
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return &control.Error{Status: http.StatusGatewayTimeout, Message: "not done within the timeout",

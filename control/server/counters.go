@@ -142,9 +142,7 @@ func (s *Server) healthz(w http.ResponseWriter, r *http.Request) error {
 		return &control.Error{Status: http.StatusServiceUnavailable,
 			Message: "superd's event loop hangs", Remedy: "see superd's log and crash.txt"}
 	}
-	return s.answer(w, http.StatusOK, struct {
-		OK bool `json:"ok"`
-	}{true})
+	return s.answer(w, http.StatusOK, control.Health{OK: true})
 }
 
 // readyz says whether the instances that match the names are ready; without names, whether superd

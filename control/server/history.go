@@ -45,7 +45,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	if err := s.checkNames(q.about); err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Content-Type", mediaLines)
 	out := &stream{w: w, client: http.NewResponseController(w)}
 	if !q.follow {
 		out.stall = s.writeTimeout

@@ -42,7 +42,7 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) error {
 	} else if unknown {
 		return got.err
 	}
-	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Type", mediaBytes)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	out := &stream{w: w, client: http.NewResponseController(w)}
 	if follow {

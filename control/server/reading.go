@@ -56,9 +56,9 @@ func (s *Server) readLogs(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out := &stream{w: w, client: http.NewResponseController(w)}
-	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Content-Type", mediaLines)
 	if q.query.Blocks {
-		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set("Content-Type", mediaBytes)
 	}
 	if !q.query.Follow {
 		out.stall = s.writeTimeout

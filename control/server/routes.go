@@ -15,56 +15,122 @@ import (
 	"superd/procs/selection"
 )
 
-// A route is one method and path that the server handles.
+// A route is one method and path that the server handles. docs/openapi.yaml describes all routes:
+// go test ./control/server -update.
 type route struct {
 	method, path string
 	params       []string // accepted parameters, in the query or a form; others are refused
 	serve        func(http.ResponseWriter, *http.Request) error
+
+	about    string   // what it does, as a sentence
+	answers  []answer // apart from errors
+	refusals []int    // statuses of errors that only few routes have
 }
+
+// An answer is one kind of answer to a request.
+type answer struct {
+	status int
+	media  string // media type
+	of     []any  // values of the types that it may be; of a stream, those of a line
+}
+
+const (
+	mediaJSON  = "application/json"
+	mediaLines = "application/x-ndjson"
+	mediaBytes = "application/octet-stream"
+)
+
+// with returns the only answer of most routes: 200 and JSON of one of these types.
+func with(of ...any) []answer { return []answer{{http.StatusOK, mediaJSON, of}} }
+
+// lines returns the answer of a stream: lines of JSON of one of these types.
+func lines(of ...any) []answer { return []answer{{http.StatusOK, mediaLines, of}} }
 
 func (s *Server) routes() []route {
 	logParams := []string{"name", "lines", "follow", "since", "run", "grep", "raw", "cursor", "until", "times", "skip", "blocks"}
+	logAnswers := append(lines(control.LogLine{}, control.LogPlace{}),
+		answer{http.StatusOK, mediaBytes, []any{control.LogBlock{}, control.LogPlace{}}})
+	statuses := []any{[]control.Status{}, []control.Brief{}}
+	results := with([]control.CommandResult{})
+	conflict := []int{http.StatusConflict}
 	routes := []route{
-		{"GET", "/v1/status", []string{"name", "brief"}, s.status},
-		{"GET", "/v1/status/watch", []string{"name", "brief"}, s.watch},
-		{"GET", "/v1/programs/{name}/logs", []string{"lines", "follow"}, s.logs},
-		{"GET", "/v1/logs", logParams, s.readLogs},
-		{"POST", "/v1/logs", logParams, s.readLogs},
-		{"GET", "/v1/tree", []string{"name"}, s.tree},
-		{"GET", "/v1/sockets", nil, s.sockets},
-		{"GET", "/v1/programs/{name}/why", nil, s.why},
-		{"GET", "/v1/why", []string{"name"}, s.why},
-		{"GET", "/v1/events", []string{"name", "since", "lines", "follow"}, s.events},
-		{"GET", "/v1/history", []string{"name"}, s.history},
-		{"POST", "/v1/programs/signal", []string{"name", "signal"}, s.signal},
-		{"POST", "/v1/programs/{name}/signal", []string{"signal"}, s.signal},
-		{"GET", "/v1/config", []string{"name"}, s.config},
-		{"POST", "/v1/programs/reset-failed", []string{"name"}, s.resetFailed},
-		{"POST", "/v1/programs/{name}/reset-failed", nil, s.resetFailed},
-		{"POST", "/v1/programs/{name}/execute", []string{"command", "terminal", "term"}, s.execute},
-		{"POST", "/v1/programs/reload", []string{"name", "timeout"}, s.reloadPrograms},
-		{"POST", "/v1/programs/{name}/reload", []string{"timeout"}, s.reloadPrograms},
-		{"POST", "/v1/programs/continue", []string{"name", "timeout"}, s.decideRoll(procs.ContinueRoll)},
-		{"POST", "/v1/programs/{name}/continue", []string{"timeout"}, s.decideRoll(procs.ContinueRoll)},
-		{"POST", "/v1/programs/undo", []string{"name", "timeout"}, s.decideRoll(procs.UndoRoll)},
-		{"POST", "/v1/programs/{name}/undo", []string{"timeout"}, s.decideRoll(procs.UndoRoll)},
-		{"POST", "/v1/scale", []string{"scale", "wait", "timeout"}, s.scale},
-		{"POST", "/v1/reload", []string{"dry_run"}, s.reload},
-		{"POST", "/v1/shutdown", nil, s.shutdown},
-		{"POST", "/v1/upgrade", []string{"binary"}, s.upgrade},
-		{"GET", "/v1/version", nil, s.version},
-		{"GET", "/v1/counters", nil, s.counters},
-		{"GET", "/healthz", nil, s.healthz},
-		{"GET", "/readyz", []string{"name"}, s.readyz},
+		{"GET", "/v1/status", []string{"name", "brief"}, s.status,
+			"Returns the state of instances.", with(statuses...), nil},
+		{"GET", "/v1/status/watch", []string{"name", "brief"}, s.watch,
+			"Returns the state at once, and again when it has changed, until superd ends.", lines(statuses...), nil},
+		{"GET", "/v1/programs/{name}/logs", []string{"lines", "follow"}, s.logs,
+			"Returns the output of an instance, byte for byte.", []answer{{http.StatusOK, mediaBytes, nil}}, conflict},
+		{"GET", "/v1/logs", logParams, s.readLogs,
+			"Returns lines of output, or with blocks=1 blocks of them.", logAnswers, nil},
+		{"POST", "/v1/logs", logParams, s.readLogs,
+			"Does the same, with parameters that are too long for a query.", logAnswers, nil},
+		{"GET", "/v1/tree", []string{"name"}, s.tree,
+			"Lists the processes of instances.", with([]control.ProcessTree{}), nil},
+		{"GET", "/v1/sockets", nil, s.sockets,
+			"Lists the sockets that superd holds.", with([]control.Socket{}), nil},
+		{"GET", "/v1/programs/{name}/why", nil, s.why,
+			"Explains the state of instances.", with([]control.Why{}), nil},
+		{"GET", "/v1/why", []string{"name"}, s.why,
+			"Explains the state of instances.", with([]control.Why{}), nil},
+		{"GET", "/v1/events", []string{"name", "since", "lines", "follow"}, s.events,
+			"Returns the event log.", lines(control.Event{}), nil},
+		{"GET", "/v1/history", []string{"name"}, s.history,
+			"Lists the runs of instances.", with([]control.Run{}), nil},
+		{"POST", "/v1/programs/signal", []string{"name", "signal"}, s.signal,
+			"Sends a signal to main processes.", results, nil},
+		{"POST", "/v1/programs/{name}/signal", []string{"signal"}, s.signal,
+			"Sends a signal to main processes.", results, nil},
+		{"GET", "/v1/config", []string{"name"}, s.config,
+			"Returns the configuration of programs that is in force.", with([]control.Configured{}), nil},
+		{"POST", "/v1/programs/reset-failed", []string{"name"}, s.resetFailed,
+			"Forgets failures and restarts.", results, nil},
+		{"POST", "/v1/programs/{name}/reset-failed", nil, s.resetFailed,
+			"Forgets failures and restarts.", results, nil},
+		{"POST", "/v1/programs/{name}/execute", []string{"command", "terminal", "term"}, s.execute,
+			"Executes a command beside an instance: the connection changes to the protocol superd-execute, whose lines are an Execution each.",
+			[]answer{{http.StatusSwitchingProtocols, mediaLines, []any{control.Execution{}}}}, nil},
+		{"POST", "/v1/programs/reload", []string{"name", "timeout"}, s.reloadPrograms,
+			"Makes programs read their own configuration again.", results, nil},
+		{"POST", "/v1/programs/{name}/reload", []string{"timeout"}, s.reloadPrograms,
+			"Makes programs read their own configuration again.", results, nil},
+		{"POST", "/v1/programs/continue", []string{"name", "timeout"}, s.decideRoll(procs.ContinueRoll),
+			"Continues a rolling restart that waits.", results, nil},
+		{"POST", "/v1/programs/{name}/continue", []string{"timeout"}, s.decideRoll(procs.ContinueRoll),
+			"Continues a rolling restart that waits.", results, nil},
+		{"POST", "/v1/programs/undo", []string{"name", "timeout"}, s.decideRoll(procs.UndoRoll),
+			"Ends a rolling restart.", results, nil},
+		{"POST", "/v1/programs/{name}/undo", []string{"timeout"}, s.decideRoll(procs.UndoRoll),
+			"Ends a rolling restart.", results, nil},
+		{"POST", "/v1/scale", []string{"scale", "wait", "timeout"}, s.scale,
+			"Changes the number of instances.", with([]control.ScaleResult{}), conflict},
+		{"POST", "/v1/reload", []string{"dry_run"}, s.reload,
+			"Reads the configuration again and puts it in force.", with(control.ReloadResult{}),
+			[]int{http.StatusConflict, http.StatusUnprocessableEntity}},
+		{"POST", "/v1/shutdown", nil, s.shutdown,
+			"Stops all programs and ends superd.", []answer{{http.StatusAccepted, mediaJSON, []any{control.Shutdown{}}}}, nil},
+		{"POST", "/v1/upgrade", []string{"binary"}, s.upgrade,
+			"Continues with another binary.", []answer{{http.StatusAccepted, mediaJSON, []any{control.Upgrade{}}}}, conflict},
+		{"GET", "/v1/version", nil, s.version,
+			"Returns the version.", with(control.Version{}), nil},
+		{"GET", "/v1/counters", nil, s.counters,
+			"Returns what metrics are made of.", with(control.Counters{}), nil},
+		{"GET", "/healthz", nil, s.healthz,
+			"Says whether superd's event loop turns.", with(control.Health{}), nil},
+		{"GET", "/readyz", []string{"name"}, s.readyz,
+			"Says whether instances are ready, or without names whether superd is.",
+			append(with(control.Readiness{}), answer{http.StatusServiceUnavailable, mediaJSON, []any{control.Readiness{}}}), nil},
 	}
 	for _, op := range []procs.Op{procs.OpStart, procs.OpStop, procs.OpRestart} {
+		about := map[procs.Op]string{
+			procs.OpStart: "Starts instances.", procs.OpStop: "Stops instances.", procs.OpRestart: "Restarts instances.",
+		}[op]
 		parameters := []string{"wait", "timeout"}
 		if op == procs.OpRestart {
 			parameters = append(parameters, "rolling", "canary")
 		}
 		routes = append(routes,
-			route{"POST", "/v1/programs/" + op.String(), append([]string{"name"}, parameters...), s.command(op)},
-			route{"POST", "/v1/programs/{name}/" + op.String(), parameters, s.command(op)})
+			route{"POST", "/v1/programs/" + op.String(), append([]string{"name"}, parameters...), s.command(op), about, results, nil},
+			route{"POST", "/v1/programs/{name}/" + op.String(), parameters, s.command(op), about, results, nil})
 	}
 	return routes
 }

@@ -41,7 +41,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) error {
 // sendStatuses answers with a JSON array on one line. It sends the array in parts, so that the
 // client reads one part while the next are collected.
 func (s *Server) sendStatuses(w http.ResponseWriter, all []procs.Status, pids []int) {
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", mediaJSON)
 	client := http.NewResponseController(w)
 	for part, last := range s.statuses(all, pids) {
 		if last && len(all) <= statusPart {
@@ -74,7 +74,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Content-Type", mediaLines)
 	for err == nil && s.sendLine(w, line) == nil {
 		if !sleep(ctx, watchInterval) || !received(ctx, changed) {
 			break

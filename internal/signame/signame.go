@@ -79,3 +79,6 @@ func Name(sig syscall.Signal) string {
 	}
 	return "SIGRTMIN+" + strconv.Itoa(int(sig)-realtimeMin)
 }
+
+// All returns the names of signals, without those of real-time signals.
+func All() []string { return slices.Clone(names[1:]) }

@@ -26,126 +26,128 @@ const (
 // Only cmd/superd imports procs/linux: procs knows the system as procs/host.
 var allowed = map[string]string{
 	"cmd/superd/report": "control internal/escape internal/terminal internal/words",
-	"cmd/superd": `cmd/superd/report compat/socket compat/supervisorctl config config/codec control control/locate control/remote control/server doctor
-		internal/signame
+	"cmd/superd": `cmd/superd/report compat/socket compat/supervisorctl config config/codec config/schema
+		control control/locate control/mistakes control/remote control/server doctor
 		internal/execshim internal/failpoint internal/gcpacer internal/logqueue internal/procfs
-		internal/terminal internal/threads internal/words keeper keeper/fdstore logs logs/read loop pidfd procs procs/eventlog procs/host
-		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
-	"cmd/superd-exec":      "internal/execshim sandbox/enforce",
-	"cmd/superd-ui":        "control control/locate internal/terminal metrics",
-	"compat/xmlrpc":        "",
-	"compat/socket":        "compat/supervisor control control/server internal/safepath",
-	"compat/supervisorctl": "compat/supervisor compat/xmlrpc control control/locate internal/terminal",
-	"compat/supervisor":    "compat/xmlrpc config control internal/safepath internal/signame",
-	"control/server": `config config/listen control internal/escape internal/passwd internal/procfs internal/signame logs logs/follow
-		logs/segment pidfd procs procs/counters procs/diagnosis procs/eventlog procs/fsm procs/host
-		procs/probe procs/selection`,
-	"control":        "config",
+		internal/signame internal/terminal internal/threads internal/words keeper keeper/fdstore
+		logs logs/read loop pidfd procs procs/eventlog procs/host procs/journal procs/linux
+		procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
+	"cmd/superd-exec": "internal/execshim sandbox/enforce",
+	"cmd/superd-ui": "control control/locate internal/terminal metrics",
+	"compat/xmlrpc": "",
+	"compat/socket": "compat/supervisor control control/server internal/safepath",
+	"compat/supervisorctl": `compat/supervisor compat/xmlrpc control control/locate internal/terminal`,
+	"compat/supervisor": "compat/xmlrpc config control internal/safepath internal/signame",
+	"control/server": `config config/listen control control/mistakes internal/escape internal/passwd
+		internal/procfs internal/signame logs logs/follow logs/segment pidfd procs procs/counters
+		procs/diagnosis procs/eventlog procs/fsm procs/host procs/probe procs/selection`,
+	"control": "",
 	"control/locate": "config control",
 	"control/remote": "control",
-	"metrics":        "control",
+	"metrics": "control",
 	"doctor": `internal/execshim internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox
 		sandbox/shim`,
 	"procs": `config config/environ internal/signame internal/words logs loop loop/task pidfd
-		procs/counters procs/deps procs/diagnosis procs/eventlog
-		procs/fsm procs/handover procs/host procs/instance procs/instance/beside
-		procs/instance/paths procs/onconnect procs/outputevents procs/probe procs/reaper procs/rolling
-		procs/schedule procs/selection procs/snapshot procs/sockets procs/subscriptions`,
-	"procs/instance": `config config/environ internal/signame internal/words logs loop
-		pidfd procs/counters procs/deps procs/eventlog
-		procs/execprobe procs/fsm procs/host procs/instance/beside procs/instance/directories procs/instance/health
-		procs/instance/launch procs/instance/output procs/instance/paths procs/instance/readiness
-		procs/instance/teardown procs/notify procs/probe procs/schedule procs/snapshot procs/sockets`,
+		procs/counters procs/deps procs/diagnosis procs/eventlog procs/fsm procs/handover
+		procs/host procs/instance procs/instance/beside procs/instance/paths procs/onconnect
+		procs/outputevents procs/probe procs/reaper procs/rolling procs/schedule procs/selection
+		procs/snapshot procs/sockets procs/subscriptions`,
+	"procs/instance": `config config/environ internal/signame internal/words logs loop pidfd procs/counters
+		procs/deps procs/eventlog procs/execprobe procs/fsm procs/host procs/instance/beside
+		procs/instance/directories procs/instance/health procs/instance/launch
+		procs/instance/output procs/instance/paths procs/instance/readiness
+		procs/instance/teardown procs/notify procs/probe procs/schedule procs/snapshot
+		procs/sockets`,
 	"procs/instance/beside": `config internal/signame internal/words loop pidfd procs/eventlog procs/execprobe procs/fsm
 		procs/host procs/notify procs/snapshot`,
 	"procs/instance/directories": "loop procs/host",
-	"procs/instance/health": `config internal/words loop procs/eventlog procs/fsm procs/host
-		procs/probe procs/snapshot`,
+	"procs/instance/health": `config internal/words loop procs/eventlog procs/fsm procs/host procs/probe procs/snapshot`,
 	"procs/instance/launch": "loop pidfd procs/host",
-	"procs/instance/output": `config logs logs/sink loop procs/host procs/instance/paths
-		procs/snapshot`,
-	"procs/instance/readiness": `config internal/words logs logs/segment loop procs/fsm procs/host
-		procs/instance/launch procs/probe`,
+	"procs/instance/output": `config logs logs/sink loop procs/host procs/instance/paths procs/snapshot`,
+	"procs/instance/readiness": `config internal/words logs logs/segment loop procs/fsm procs/host procs/instance/launch
+		procs/probe`,
 	"procs/instance/teardown": "config internal/signame loop pidfd procs/host",
-	"procs/instance/paths":    "config logs logs/frame logs/segment logs/sink",
-	"procs/execprobe":         "loop pidfd procs/host procs/probe",
-	"procs/handover":          "loop procs/eventlog procs/host",
-	"procs/fsm":               "config internal/words",
-	"procs/host":              "config config/environ config/listen logs loop pidfd procs/notify procs/probe",
-	"procs/host/hosttest":     "config config/listen loop pidfd procs/host procs/notify procs/probe",
-	"procs/onconnect":         "config internal/words loop procs/fsm procs/host procs/instance procs/sockets",
-	"procs/sockets":           "config config/listen loop procs/eventlog procs/fsm procs/host procs/snapshot",
+	"procs/instance/paths": "config logs logs/frame logs/segment logs/sink",
+	"procs/execprobe": "loop pidfd procs/host procs/probe",
+	"procs/handover": "loop procs/eventlog procs/host",
+	"procs/fsm": "config internal/words",
+	"procs/host": "config config/environ config/listen logs loop pidfd procs/notify procs/probe",
+	"procs/host/hosttest": "config config/listen loop pidfd procs/host procs/notify procs/probe",
+	"procs/onconnect": `config internal/words loop procs/fsm procs/host procs/instance procs/sockets`,
+	"procs/sockets": `config config/listen loop procs/eventlog procs/fsm procs/host procs/snapshot`,
 	"procs/linux": `config config/codec config/document config/listen internal/execshim internal/failpoint
-		internal/mounts internal/passwd internal/privilege internal/procfs internal/safepath internal/syscalls
-		internal/workers logs/pipe loop pidfd procs/host procs/linux/cgroup procs/linux/listener procs/linux/proctree
-		procs/notify procs/probe sandbox sandbox/shim`,
-	"procs/linux/cgroup": `config config/codec internal/mounts internal/procfs internal/syscalls
-		internal/workers pidfd procs/host procs/linux/proctree`,
-	"procs/linux/listener":  "config config/listen internal/passwd internal/procfs internal/safepath",
-	"procs/linux/proctree":  "config internal/procfs internal/workers pidfd procs/host",
+		internal/mounts internal/passwd internal/privilege internal/procfs internal/safepath
+		internal/syscalls internal/workers logs/pipe loop pidfd procs/host procs/linux/cgroup
+		procs/linux/listener procs/linux/proctree procs/notify procs/probe sandbox sandbox/shim`,
+	"procs/linux/cgroup": `config config/codec internal/mounts internal/procfs internal/syscalls internal/workers
+		pidfd procs/host procs/linux/proctree`,
+	"procs/linux/listener": `config config/listen internal/passwd internal/procfs internal/safepath`,
+	"procs/linux/proctree": "config internal/procfs internal/workers pidfd procs/host",
 	"procs/linux/linuxtest": "config config/environ internal/procfs loop pidfd procs/host",
-	"procs/counters":        "procs/fsm",
-	"procs/deps":            "",
-	"procs/diagnosis":       "config internal/words logs procs/eventlog procs/fsm procs/host procs/probe",
-	"procs/outputevents":    "internal/words logs loop procs/eventlog procs/fsm procs/handover procs/instance",
-	"procs/selection":       "config internal/words procs/instance",
-	"procs/subscriptions":   "loop procs/instance",
-	"procs/rolling":         "config internal/words procs/snapshot",
-	"procs/eventlog":        "internal/escape",
-	"procs/journal":         "internal/failpoint",
-	"procs/notify":          "internal/terminal loop",
-	"procs/probe":           "internal/terminal loop",
-	"procs/reaper":          "internal/signame loop pidfd procs/host",
-	"procs/rundir": `internal/procfs internal/safepath internal/syscalls procs/eventlog
-		procs/journal`,
-	"procs/schedule":              "config/codec loop",
-	"procs/snapshot":              "config config/listen internal/workers pidfd procs/counters procs/fsm procs/journal procs/schedule",
+	"procs/counters": "procs/fsm",
+	"procs/deps": "",
+	"procs/diagnosis": `config internal/words logs procs/eventlog procs/fsm procs/host procs/probe`,
+	"procs/outputevents": `internal/words logs loop procs/eventlog procs/fsm procs/handover procs/instance`,
+	"procs/selection": "config internal/words procs/instance",
+	"procs/subscriptions": "loop procs/instance",
+	"procs/rolling": "config internal/words procs/snapshot",
+	"procs/eventlog": "internal/escape",
+	"procs/journal": "internal/failpoint",
+	"procs/notify": "internal/terminal loop",
+	"procs/probe": "internal/terminal loop",
+	"procs/reaper": "internal/signame loop pidfd procs/host",
+	"procs/rundir": `internal/procfs internal/safepath internal/syscalls procs/eventlog procs/journal`,
+	"procs/schedule": "config/codec loop",
+	"procs/snapshot": `config config/listen internal/workers pidfd procs/counters procs/fsm procs/journal
+		procs/schedule`,
 	"procs/snapshot/snapshottest": "config",
-	"keeper":                      "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
-	"keeper/fdstore":              "",
+	"keeper": "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
+	"keeper/fdstore": "",
 	"config": `config/codec config/document config/environ config/listen internal/passwd
 		internal/privilege internal/rlimit internal/signame internal/words sandbox`,
-	"config/codec":    "config/document internal/rlimit internal/signame internal/words",
-	"config/listen":   "config/document internal/words",
-	"config/environ":  "config/document",
+	"config/codec": "config/document internal/rlimit internal/signame internal/words",
+	"config/listen": "config/document internal/words",
+	"config/environ": "config/document",
 	"config/document": "internal/safepath",
-	"logs": `internal/failpoint internal/mounts internal/syscalls internal/words logs/follow
-		logs/frame logs/fslimit logs/pipe logs/read logs/segment logs/sink loop`,
-	"logs/follow":          "internal/workers logs/frame logs/fslimit logs/pipe logs/segment",
-	"logs/frame":           "internal/escape",
+	"logs": `internal/failpoint internal/mounts internal/syscalls internal/words logs/follow logs/frame
+		logs/fslimit logs/pipe logs/read logs/segment logs/sink loop`,
+	"logs/follow": "internal/workers logs/frame logs/fslimit logs/pipe logs/segment",
+	"logs/frame": "internal/escape",
 	"logs/frame/frametest": "",
-	"logs/fslimit":         "internal/mounts",
-	"logs/logstest":        "",
-	"logs/pipe":            "internal/syscalls",
-	"logs/read":            "internal/syscalls",
-	"logs/segment": `internal/failpoint internal/passwd internal/safepath internal/syscalls
-		logs/frame logs/fslimit logs/pipe`,
-	"logs/sink":          "internal/syscalls internal/terminal logs/frame logs/pipe",
-	"signals":            "loop",
-	"loop":               "internal/syscalls",
-	"loop/task":          "loop",
-	"pidfd":              "pidfd/vfork",
-	"pidfd/vfork":        "",
-	"internal/escape":    "",
-	"internal/execshim":  "internal/rlimit sandbox",
+	"logs/fslimit": "internal/mounts",
+	"logs/logstest": "",
+	"logs/pipe": "internal/syscalls",
+	"logs/read": "internal/syscalls",
+	"logs/segment": `internal/failpoint internal/passwd internal/safepath internal/syscalls logs/frame
+		logs/fslimit logs/pipe`,
+	"logs/sink": "internal/syscalls internal/terminal logs/frame logs/pipe",
+	"signals": "loop",
+	"loop": "internal/syscalls",
+	"loop/task": "loop",
+	"pidfd": "pidfd/vfork",
+	"pidfd/vfork": "",
+	"internal/escape": "",
+	"internal/execshim": "internal/rlimit sandbox",
 	"internal/failpoint": "",
-	"internal/gcpacer":   "",
-	"internal/logqueue":  "",
-	"internal/mounts":    "",
-	"internal/passwd":    "",
+	"internal/gcpacer": "",
+	"internal/logqueue": "",
+	"internal/mounts": "",
+	"internal/passwd": "",
 	"internal/privilege": "internal/rlimit",
-	"internal/procfs":    "internal/syscalls pidfd",
-	"internal/rlimit":    "",
-	"internal/safepath":  "internal/syscalls",
-	"internal/signame":   "internal/words",
-	"internal/syscalls":  "",
-	"internal/terminal":  "internal/escape",
-	"internal/threads":   "internal/privilege",
-	"internal/words":     "",
-	"internal/workers":   "",
-	"sandbox":            "",
-	"sandbox/enforce":    "sandbox",
-	"sandbox/shim":       "",
+	"internal/procfs": "internal/syscalls pidfd",
+	"internal/rlimit": "",
+	"internal/safepath": "internal/syscalls",
+	"internal/signame": "internal/words",
+	"internal/syscalls": "",
+	"internal/terminal": "internal/escape",
+	"internal/threads": "internal/privilege",
+	"internal/words": "",
+	"internal/workers": "",
+	"sandbox": "",
+	"sandbox/enforce": "sandbox",
+	"sandbox/shim": "",
+	"control/mistakes": "config control",
+	"config/schema": "config config/codec",
 }
 
 // imports returns what each package of superd itself imports of superd, on Linux, without tests.
@@ -227,6 +229,20 @@ func TestHeavyModules(t *testing.T) {
 		if !slices.ContainsFunc(deps("superd-ui"), isHeavy) {
 			t.Errorf("cmd/superd-ui no longer links %s: remove it from the list", prefix)
 		}
+	}
+}
+
+// TestModulesOfTests: no command links what only tests use.
+func TestModulesOfTests(t *testing.T) {
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/...", "./examples/...")
+	list.Dir = "../.."
+	list.Stderr = os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(out), "github.com/santhosh-tekuri/jsonschema") {
+		t.Error("a command links jsonschema, which is for tests")
 	}
 }
 
