@@ -1,9 +1,11 @@
 package procs
 
 import (
+	"slices"
 	"time"
 
 	"superd/config"
+	"superd/config/listen"
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/sockets"
@@ -36,6 +38,9 @@ func (s *Supervisor) Sockets(done func([]SocketStatus)) {
 	var of []int // indices in all
 	for _, st := range s.connectors.Sockets.Sockets() {
 		one := SocketStatus{Status: st, Programs: usersOfSocket(s.config.active, st.Socket)}
+		if st.Leaving {
+			one.Programs = runsWithSocket(s.registry, st.Address)
+		}
 		for _, name := range one.Programs {
 			if p := s.config.active.Program(name); p.Accepts() {
 				one.Connections, one.MaxConnections = s.connectors.Connections(name), p.Sockets.MaxConnections
@@ -62,6 +67,18 @@ func usersOfSocket(conf *config.Config, socket string) (names []string) {
 	for _, p := range conf.Programs {
 		if p.Sockets.Has(socket) {
 			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// runsWithSocket returns the programs with a run that was given an address, or is about to be.
+func runsWithSocket(reg *registry, a listen.Address) (names []string) {
+	for _, in := range reg.instances {
+		run := in.RunDefinition()
+		has := run != nil && slices.ContainsFunc(run.Sockets.FDs(), func(fd config.SocketFD) bool { return fd.Address == a })
+		if has && !slices.Contains(names, run.Name) {
+			names = append(names, run.Name)
 		}
 	}
 	return names

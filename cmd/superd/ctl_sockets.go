@@ -61,6 +61,8 @@ func socketTable(all []control.Socket) *terminal.Table {
 			state = terminal.Cell{Text: terminal.Sanitize(*s.Problem) + "; again in " + pause, Colour: terminal.Red}
 		case s.Problem != nil:
 			state = terminal.Cell{Text: terminal.Sanitize(*s.Problem), Colour: terminal.Red}
+		case s.Leaving:
+			state = terminal.Cell{Text: "leaving", Colour: terminal.Yellow}
 		case !s.Open:
 			state = terminal.Cell{Text: "is being opened", Colour: terminal.Yellow}
 		}

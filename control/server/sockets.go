@@ -25,7 +25,7 @@ func socketList(all []procs.SocketStatus) []control.Socket {
 	list := make([]control.Socket, len(all))
 	for i, st := range all {
 		one := control.Socket{
-			Socket: st.Socket, Address: st.Where(), Programs: listed(st.Programs), Open: st.Open,
+			Socket: st.Socket, Address: st.Where(), Programs: listed(st.Programs), Open: st.Open, Leaving: st.Leaving,
 			Problem: present(st.Failure), Holders: []control.SocketHolder{},
 		}
 		if st.RetryIn != nil {

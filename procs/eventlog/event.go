@@ -45,7 +45,8 @@ const (
 	Over      = "over"
 	Started   = "started" // of superd
 	Ended     = "ended"
-	Opened    = "opened" // of socket
+	Opened    = "opened"  // of socket
+	Leaving   = "leaving" // open only for the runs that use it
 	Closed    = "closed"
 	Failed    = "failed"
 	Paused    = "paused" // no connections are accepted for now
