@@ -2,6 +2,7 @@ package tests
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"regexp"
 	"slices"
@@ -349,5 +350,49 @@ func TestLeavingSocket(t *testing.T) {
 	}
 	if _, err := ask("unix", s.Path("new"), "hello"); err != nil {
 		t.Errorf("the new path: %v", err)
+	}
+}
+
+// TestRollThatWaits: a reload gives a program an address that another process has. The roll says
+// that it waits for that, and ends in time.
+func TestRollThatWaits(t *testing.T) {
+	t.Parallel()
+	taken := freeAddress(t)
+	other, err := net.Listen("tcp", taken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	s := harness.NewSite(t, "")
+	configure := func(listen, wait string) {
+		s.Configure(fmt.Sprintf(`
+			[socket.http]
+			listen = %q
+			[program.web]
+			command = ["child", "serve", "0"]
+			sockets = ["http"]
+			rolling = { wait_timeout = %q }
+			`, listen, wait))
+	}
+	configure("unix:DIR/first", "5m")
+	s.Start()
+	before := waitNames(t, s, "web")
+	configure(taken, "5m")
+	s.MustCtl("reload")
+	const waits = `web@2 waits for the socket http, whose address [0-9.:]+ can't be opened: address in use by process [0-9]+`
+	harness.Until(t, "the rolling restart says for what it waits", func() bool {
+		return regexp.MustCompile("starting 1 extra replica; " + waits + ".* more").MatchString(s.MustCtl("why", "web").Out)
+	})
+	if out := s.Ctl("status", "web", "--json").Out; !regexp.MustCompile(`"waits": ?"` + waits).MatchString(out) {
+		t.Errorf("ctl status --json: %s, want for what the rolling restart waits", out)
+	}
+	configure(taken, "1s")
+	s.MustCtl("reload")
+	harness.Until(t, "the rolling restart has ended", func() bool {
+		out := s.MustCtl("events", "web").Out
+		return regexp.MustCompile("rolling restart ended: web@2 has not been started within 1s: waits for the socket http, .* in use by process").MatchString(out)
+	})
+	if same := unchanged(before, waitNames(t, s, "web")); len(same) != 1 {
+		t.Errorf("web no longer runs as before")
 	}
 }
