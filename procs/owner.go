@@ -41,9 +41,7 @@ func (o instanceOwner) Transitioned(in *instance.Instance, from, to fsm.State) {
 		s.reconciler.enqueue(in)
 	}
 	run := in.RunDefinition()
-	if run == nil {
-		s.connectors.Sockets.CloseUnused()
-	}
+	s.connectors.Sockets.CloseUnused() // also if another run has begun at once
 	s.waiters.answer(in)
 	s.rolls.changed(in)
 	s.subscriptions.Changed()

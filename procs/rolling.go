@@ -66,6 +66,7 @@ func (r *rolls) begin(program *config.Program, by fsm.Actor, runs map[string]str
 	o := r.all[program.Name]
 	if o != nil {
 		o.Restart(runs)
+		o.waits = nil
 		o.Extra = max(o.Extra, extra)
 	} else {
 		o = &roll{Roll: rolling.New(runs, extra, canary)}

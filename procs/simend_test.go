@@ -142,7 +142,7 @@ func (h *history) checkDelay(in instanceView, model *model) {
 	taken := h.rolling.rolls[in.program().Name].Turns[in.name()].Taken
 	switch {
 	case fits(model.retries):
-	case taken && fits(1): // the roll has restarted it, which a crash of superd has hidden
+	case taken && inspect(h.sup).startedAt() > h.began && fits(1): // the roll has restarted it, which a crash of superd has hidden
 		model.resetFailed()
 		model.retries = 1
 	default:
@@ -167,7 +167,7 @@ func (h *history) observePolicyChange(in instanceView, model *model) {
 	success, prevented := h.succeeded(in, model, ran), h.prevents(in, model, ran)
 	switch {
 	case in.state() == fsm.Exited:
-		h.expect(in, success && (p.Restart != config.RestartAlways || prevented), "in backoff")
+		h.expect(in, success && (!p.RestartsAfterSuccess() || prevented), "in backoff")
 	case in.state() == fsm.Failed:
 		h.expect(in, !success && (p.Restart == config.RestartNever || prevented), "in backoff")
 	case in.state() == fsm.Waiting:
@@ -203,7 +203,7 @@ func (h *history) checkOutcome(in instanceView, model *model, ran *hosttest.Proc
 		h.expect(in, got == fsm.Exited && !retry, "exited, by no_restart_exit_codes")
 	case prevented:
 		h.expect(in, got == fsm.Failed && !retry, "failed, by no_restart_exit_codes")
-	case success && p.Restart != config.RestartAlways:
+	case success && !p.RestartsAfterSuccess():
 		h.expect(in, got == fsm.Exited && !retry, "exited after success")
 	case success:
 		h.expect(in, got == fsm.Backoff, "in backoff")
