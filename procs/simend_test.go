@@ -142,7 +142,8 @@ func (h *history) checkDelay(in instanceView, model *model) {
 	taken := h.rolling.rolls[in.program().Name].Turns[in.name()].Taken
 	switch {
 	case fits(model.retries):
-	case taken && inspect(h.sup).startedAt() > h.began && fits(1): // the roll has restarted it, which a crash of superd has hidden
+	// The roll has restarted it, which a crash of superd has hidden
+	case taken && inspect(h.sup).startedAt() > h.began && fits(1):
 		model.resetFailed()
 		model.retries = 1
 	default:

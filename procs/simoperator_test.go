@@ -92,8 +92,8 @@ func (h *history) command() {
 func (h *history) resetFailed(name string) {
 	selected := inspect(h.sup).selected(name)
 	for _, in := range selected {
-		if in.state() == fsm.TearingDown { // its outcome is decided, and the observer does not know it yet
-			return
+		if in.state() == fsm.TearingDown {
+			return // its outcome is decided, and the observer does not know it yet
 		}
 	}
 	h.logf("reset-failed %s", name)
