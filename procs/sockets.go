@@ -8,6 +8,7 @@ import (
 	"superd/config/listen"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/onconnect"
 	"superd/procs/sockets"
 )
 
@@ -28,6 +29,7 @@ type SocketStatus struct {
 	Queue    host.SocketQueue // what waits in it
 	// Where superd accepts: of the connections of the program, how many it serves, and at most
 	Connections, MaxConnections int
+	Refused                     onconnect.Refusals
 }
 
 // Sockets finds the state of all sockets, in the order of the configuration. done runs once on the
@@ -44,6 +46,7 @@ func (s *Supervisor) Sockets(done func([]SocketStatus)) {
 		for _, name := range one.Programs {
 			if p := s.config.active.Program(name); p.Accepts() {
 				one.Connections, one.MaxConnections = s.connectors.Connections(name), p.Sockets.MaxConnections
+				one.Refused = s.connectors.Refused(name)
 			}
 		}
 		if st.RetryAt != 0 {

@@ -54,6 +54,9 @@ func socketTable(all []control.Socket) *terminal.Table {
 		if s.Connections != nil {
 			holders = append(holders, fmt.Sprintf("superd: %d of %d connections", *s.Connections, *s.MaxConnections))
 		}
+		if s.Refused != nil && s.RefusedFrom != nil {
+			holders = append(holders, fmt.Sprintf("%d refused, last from %s", *s.Refused, *s.RefusedFrom))
+		}
 		state := terminal.Cell{Text: "open", Colour: terminal.Green}
 		switch {
 		case s.Problem != nil && s.RetryIn != nil:

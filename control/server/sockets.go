@@ -40,6 +40,7 @@ func socketList(all []procs.SocketStatus) []control.Socket {
 		if st.MaxConnections > 0 {
 			one.Connections, one.MaxConnections = new(st.Connections), new(st.MaxConnections)
 		}
+		one.Refused, one.RefusedFrom = present(st.Refused.Count), present(st.Refused.Source)
 		list[i] = one
 	}
 	return list

@@ -49,7 +49,8 @@ const (
 	Leaving   = "leaving" // open only for the runs that use it
 	Closed    = "closed"
 	Failed    = "failed"
-	Paused    = "paused" // no connections are accepted for now
+	Refused   = "refused" // connections are closed
+	Paused    = "paused"  // no connections are accepted for now
 )
 
 // An Event is an event. Fields without a value are zero, and absent in JSON.
