@@ -21,8 +21,7 @@ type Socket struct {
 	// Where superd accepts: how many connections of the program are served, and at most; else null
 	Connections    *int `json:"connections"`
 	MaxConnections *int `json:"max_connections"`
-	// How many connections of sources with too many were closed, and the last of these sources; null:
-	// none
+	// How many connections of sources with too many were closed, and the last source; null: none
 	Refused     *int    `json:"refused"`
 	RefusedFrom *string `json:"refused_from"`
 }
