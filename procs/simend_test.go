@@ -144,8 +144,9 @@ func (h *history) checkDelay(in instanceView, model *model) {
 	case fits(model.retries):
 	// The roll has restarted it, which a crash of superd has hidden
 	case taken && inspect(h.sup).startedAt() > h.began && fits(1):
+		last := model.failures[max(0, len(model.failures)-1):] // of the run that has just failed
 		model.resetFailed()
-		model.retries = 1
+		model.retries, model.failures = 1, slices.Clone(last)
 	default:
 		h.fail("%s: restart %d in %v, want that of %v", in.name(), model.retries, time.Duration(got), b)
 	}
