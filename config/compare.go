@@ -165,8 +165,8 @@ var effects = sync.OnceValue(func() map[string]effect {
 		"reload_signal": atOnce, "reload_notify": atOnce, "reload_command": atOnce, "check_command": atOnce,
 		"log.max_size": atOnce, "log.keep": atOnce, "log.max_age": atOnce, "log.max_total": atOnce, "log.compress": atOnce,
 		"log.overflow": atOnce, "log.min_free": atOnce,
-		"sockets": withNextRun, "socket_pass": withNextRun, "accept": withNextRun, "idle_timeout": atOnce, "max_connections": atOnce,
-		"rolling.surge": atOnce, "rolling.max_unavailable": atOnce, "rolling.pause": atOnce, "rolling.abort_on_failure": atOnce, "drain_timeout": atOnce,
+		"sockets": withNextRun, "socket_pass": withNextRun, "accept": withNextRun, "idle_timeout": atOnce, "max_connections": atOnce, "max_connections_per_source": atOnce,
+		"rolling.surge": atOnce, "rolling.max_unavailable": atOnce, "rolling.pause": atOnce, "rolling.abort_on_failure": atOnce, "rolling.wait_timeout": atOnce, "drain_timeout": atOnce,
 	}
 })
 

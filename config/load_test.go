@@ -151,7 +151,7 @@ pre_start = [["a", "b"], "c d"]
 post_stop = [["e"]]
 log = { compress = true, stderr = "label", format = "text", overflow = "drop" }
 limits = { memory = "1KB", cpu = 0.5, tasks = 2 }
-rolling = { surge = 0, max_unavailable = 1, pause = "7s", abort_on_failure = false }
+rolling = { surge = 0, max_unavailable = 1, pause = "7s", abort_on_failure = false, wait_timeout = "9s" }
 drain_timeout = "8s"
 [program.zap]
 command = "zap"
@@ -173,7 +173,7 @@ schedule_missed = "skip"
 	want.Health = &Health{HTTP: "http://127.0.0.1/", Interval: 10 * time.Second, Timeout: 2 * time.Second, Failures: 5, Action: HealthNone}
 	want.PreStart, want.PostStop = [][]string{{"a", "b"}, {"c", "d"}}, [][]string{{"e"}}
 	want.Log.Compress, want.Log.Stderr, want.Log.Format, want.Log.Overflow = CompressGzip, StderrLabel, LogText, OverflowDrop
-	want.Rolling, want.DrainTimeout = &Rolling{MaxUnavailable: 1, Pause: 7 * time.Second}, 8*time.Second
+	want.Rolling, want.DrainTimeout = &Rolling{MaxUnavailable: 1, Pause: 7 * time.Second, WaitTimeout: 9 * time.Second}, 8*time.Second
 	want.Log.File = "" // each instance has its own
 	want.Limits = Limits{Memory: &memory, CPU: &cpu, Tasks: &tasks}
 	if !reflect.DeepEqual(p, want) {

@@ -25,6 +25,7 @@ type ProgramSockets struct {
 	IdleTimeout    time.Duration // without a connection, until it is stopped; 0: it is not
 	Accept         bool          // superd accepts, and each connection has a process of its own
 	MaxConnections int           // with Accept; 1 or more
+	MaxPerSource   int           `json:",omitzero"` // likewise, from one IP address; 0: no limit
 }
 
 // A ProgramSocket is what a program gets of a socket.
@@ -137,6 +138,10 @@ func programSocketKeys() []key {
 			func(d *builder) *int { return &d.sockets.MaxConnections },
 			"With `accept`: how many connections are served at a time, which is also the "+
 				"greatest number of processes. More wait."),
+		bind("program", "max_connections_per_source", codec.Integer(0, most),
+			func(d *builder) *int { return &d.sockets.MaxPerSource },
+			"With `accept`: how many connections from one IP address are served at a time; `0`: as "+
+				"many as `max_connections`. More are closed at once."),
 	}
 }
 
@@ -310,7 +315,7 @@ func (d *builder) checkSockets() {
 		if s.OnConnect {
 			d.mistakeAt("start").Fail(`"on-connect" needs sockets that are connected to: write sockets = ["NAME"], too`)
 		}
-		d.refuseSet("has no meaning without sockets: add them, or remove it", "socket_pass", "idle_timeout", "accept", "max_connections")
+		d.refuseSet("has no meaning without sockets: add them, or remove it", "socket_pass", "idle_timeout", "accept", "max_connections", "max_connections_per_source")
 		return
 	}
 	fds := s.FDs()
@@ -328,9 +333,9 @@ func (d *builder) checkSockets() {
 	case s.Accept:
 		d.checkAccept()
 	case !s.OnConnect:
-		d.refuseSet(`has no meaning without start = "on-connect": write that, too, or remove it`, "idle_timeout", "max_connections")
+		d.refuseSet(`has no meaning without start = "on-connect": write that, too, or remove it`, "idle_timeout", "max_connections", "max_connections_per_source")
 	default:
-		d.refuseSet("has no meaning without accept = true: write that, too, or remove it", "max_connections")
+		d.refuseSet("has no meaning without accept = true: write that, too, or remove it", "max_connections", "max_connections_per_source")
 	}
 	if s.Pass == PassFD {
 		d.checkSocketVariables(fds)

@@ -15,16 +15,21 @@ type Rolling struct {
 	// Between an instance that is ready and the stop of the next one
 	Pause          time.Duration
 	AbortOnFailure bool // a new run that fails ends the rolling restart
+	// How long a replica may wait for its start, until the rolling restart ends; 0: for ever
+	WaitTimeout time.Duration
 }
 
+// defaultWaitTimeout is long enough for a requirement that restarts, even with a slow start.
+const defaultWaitTimeout = 5 * time.Minute
+
 // defaultRolling replaces one instance at a time, the new one first.
-var defaultRolling = Rolling{Surge: 1, AbortOnFailure: true}
+var defaultRolling = Rolling{Surge: 1, AbortOnFailure: true, WaitTimeout: defaultWaitTimeout}
 
 // RollingOrDefault returns how a rolling restart replaces the instances of p. Without a table, it
 // restarts one instance after the other.
 func (p *Program) RollingOrDefault() Rolling {
 	if p.Rolling == nil {
-		return Rolling{MaxUnavailable: 1, AbortOnFailure: true}
+		return Rolling{MaxUnavailable: 1, AbortOnFailure: true, WaitTimeout: defaultWaitTimeout}
 	}
 	return *p.Rolling
 }
@@ -47,6 +52,10 @@ func rollingKeys() []key {
 			func(d *builder) *bool { return &d.rolling.AbortOnFailure },
 			"Whether a new run that fails ends the rolling restart, so that the other instances "+
 				"keep running as they are."),
+		bind("program", "rolling.wait_timeout", codec.Duration(true),
+			func(d *builder) *time.Duration { return &d.rolling.WaitTimeout },
+			"How long an instance may wait for its start, as for a requirement, until the rolling "+
+				"restart ends; `\"0s\"`: without limit."),
 		bind("program", "drain_timeout", codec.Duration(true),
 			func(d *builder) *time.Duration { return &d.DrainTimeout },
 			"How long an instance that a rolling restart stops may take to finish what it has "+

@@ -43,6 +43,10 @@ const defaultBacklog = 4096
 // maxFDName is the length of the longest name of a descriptor. Source: man 3 sd_listen_fds.
 const maxFDName = 255
 
+// reservedFDName is a name of a descriptor that superd passes to its successor. Others are numbers.
+// What a socket unit has with such a name can't be told from these.
+const reservedFDName = "control"
+
 // maxDevice is the length of the longest name of a network interface. Source: IFNAMSIZ in man 7
 // netdevice, less the NUL.
 const maxDevice = 15
@@ -232,6 +236,14 @@ func (d *builder) checkSocket() {
 			d.self.FailKey(`has no address: write listen = ":80"`)
 		}
 		return
+	}
+	if name := d.socket.FDName; name != "" && strings.Trim(name, "0123456789") == "" || name == reservedFDName {
+		const why = "%q is a name under which superd itself stores descriptors with systemd: %s"
+		if d.isSet("fdname") {
+			d.set["fdname"].Fail(why, d.socket.FDName, "choose another name")
+		} else {
+			d.self.FailKey(why, d.socket.FDName, `write fdname = "NAME", too, or choose another name`)
+		}
 	}
 	if len(d.Invalid) > 0 {
 		return // the addresses are not known

@@ -8,6 +8,8 @@ type Socket struct {
 	Address  string   `json:"address"`
 	Programs []string `json:"programs"` // that get it; never null
 	Open     bool     `json:"open"`
+	// It is not in the configuration any more, and open while a run of Programs uses it
+	Leaving bool `json:"leaving"`
 	// Why it can't be opened, or not take its settings; null: it can
 	Problem *string  `json:"problem"`
 	RetryIn *float64 `json:"retry_in_s"` // until the next attempt; null: none is due
@@ -19,6 +21,9 @@ type Socket struct {
 	// Where superd accepts: how many connections of the program are served, and at most; else null
 	Connections    *int `json:"connections"`
 	MaxConnections *int `json:"max_connections"`
+	// How many connections of sources with too many were closed, and the last source; null: none
+	Refused     *int    `json:"refused"`
+	RefusedFrom *string `json:"refused_from"`
 }
 
 // A SocketHolder is a process that has a socket.

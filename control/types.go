@@ -71,6 +71,7 @@ type Rolling struct {
 	Instances int     `json:"instances"` // instances that are to be restarted, or were
 	Extra     bool    `json:"extra"`     // this instance is an extra one
 	Failure   *string `json:"failure"`   // why it has failed; null: it has not
+	Waits     *string `json:"waits"`     // which instance waits to be started, for what; null: none
 }
 
 // A HealthCheck is the result of a health check.

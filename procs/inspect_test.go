@@ -274,3 +274,20 @@ func (v instanceView) ignoreFinalExits() { v.sup().exitPolicy.decided = true }
 
 // ignoreAllEnded lets superd go on when all programs have ended.
 func (v instanceView) ignoreAllEnded() { v.sup().exitPolicy.posted = true }
+
+// stopAgain undoes an operator's start while a rolling restart of the program is under way.
+func (v instanceView) stopAgain() {
+	m := &v.In.Machine
+	if by := m.Desired().By; v.sup().rolls.all[v.program().Name] != nil && m.Desired().Up && by.Is(fsm.ActorOperator) {
+		v.In.Apply(m.WantDown(by, v.In.Conditions()))
+	}
+}
+
+// startWithoutConnection starts a program that connections start.
+func (v instanceView) startWithoutConnection() {
+	p := v.sup().config.active.Program(v.program().Name)
+	m := &v.In.Machine
+	if p != nil && p.Sockets != nil && p.Sockets.OnConnect && !m.Desired().Up && !m.Desired().By.Is(fsm.ActorOperator) && m.State().AtRest() {
+		v.In.Apply(m.WantUp(fsm.By(fsm.ActorConnection), false, v.In.Conditions()))
+	}
+}

@@ -19,6 +19,7 @@ type instanceOwner struct{ sup *Supervisor }
 //     its status to the graph, which enqueues the dependents that it concerns: after a crash, a
 //     successor must not find a consequence without its cause.
 //   - The reconciler enqueues the instance itself. It reads counters that the graph has updated.
+//   - Sockets that only a run of before has used are closed, so that what they exclude is opened.
 //   - The waiters are answered, unless a reconciliation is pending: the state may change again.
 //   - The rolls look at it in a later turn, when its reconciliation is done.
 //   - The subscribers are notified. That happens in a later turn, so they see the whole change.
@@ -39,14 +40,16 @@ func (o instanceOwner) Transitioned(in *instance.Instance, from, to fsm.State) {
 		in.Machine.Desired().Up && in.Node.CanStart() {
 		s.reconciler.enqueue(in)
 	}
+	run := in.RunDefinition()
+	s.connectors.Sockets.CloseUnused() // also if another run has begun at once
 	s.waiters.answer(in)
 	s.rolls.changed(in)
 	s.subscriptions.Changed()
 	if in.Program.Sockets != nil {
 		s.connectors.Update(in.Program.Name)
-		if from.Lives() && !to.Lives() && !s.shutdown.begun {
-			s.connectors.Sockets.RestorePaths(in.Program.Sockets)
-		}
+	}
+	if run != nil && run.Sockets != nil && from.Lives() && !to.Lives() && !s.shutdown.begun {
+		s.connectors.Sockets.RestorePaths(run.Sockets)
 	}
 	// Also if the state is the same: a reload may end the slow retries of a failed instance
 	if in.StaysDown() {

@@ -187,6 +187,9 @@ func (r *rolls) restart(program *config.Program, instances []string, canary int,
 	o.waiting = append(o.waiting, rollWaiter{done: done})
 	for _, name := range instances {
 		if in := r.registry.named(name); !in.Machine.Desired().Up {
+			if f := r.options.tests.onCommand; f != nil {
+				f(in, OpRestart)
+			}
 			r.reconciler.perform(in, OpRestart)
 		}
 	}
@@ -245,6 +248,7 @@ func (r *rolls) decide(name string, d RollDecision, done func([]CommandResult)) 
 	case !o.Continue(r.look(program), program.RollingOrDefault().Surge):
 		return "it does not wait: " + r.text(name)
 	}
+	o.waits = nil // it has the whole time again
 	requested := [...]fsm.ReasonKind{ContinueRoll: fsm.ReasonRequestedContinue, UndoRoll: fsm.ReasonRequestedUndo}
 	r.recorder.Record(eventlog.WithReason(byOperator(eventlog.Event{Kind: eventlog.Command, Program: name}),
 		fsm.Reason{Kind: requested[d]}))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"superd/config"
 	"superd/internal/words"
@@ -41,6 +42,8 @@ type roll struct {
 	*rolling.Roll
 	waiting []rollWaiter
 	timer   *loop.Timer // ends the pause of a replica; nil without one
+	// When replicas that wait for their start began to do so, or were taken over
+	waits map[string]time.Duration
 }
 
 // A rollWaiter waits until a roll is over, or waits for the operator.
@@ -63,6 +66,7 @@ func (r *rolls) begin(program *config.Program, by fsm.Actor, runs map[string]str
 	o := r.all[program.Name]
 	if o != nil {
 		o.Restart(runs)
+		o.waits = nil
 		o.Extra = max(o.Extra, extra)
 	} else {
 		o = &roll{Roll: rolling.New(runs, extra, canary)}
@@ -166,6 +170,7 @@ func (r *rolls) relink(program string) {
 		in.Node.Relink()
 		r.conflicts.find(in)
 	}
+	r.post() // its limits may be others
 }
 
 // isFormer reports whether an instance runs with a definition that a restart would replace.
@@ -245,7 +250,9 @@ func (r *rolls) stepOf(name string, o *roll) {
 		}
 	}
 	before := o.Record()
-	restart, wait := o.Next(r.look(program), r.limits(program, o))
+	all := r.look(program)
+	o.measure(all, r.Loop.Now())
+	restart, wait := o.Next(all, r.limits(program, o))
 	for _, instance := range restart {
 		in := r.registry.named(instance)
 		in.Apply(in.Machine.WantRestart(fsm.By(fsm.ActorRoll), true, in.Conditions()))
@@ -321,8 +328,10 @@ func (r *rolls) look(program *config.Program) (all []rolling.Replica) {
 			v.Is, v.Final = rolling.Failed, in.StaysDown()
 		case state == fsm.Running && !in.IsOneShot() && !v.Ends:
 			v.Is = rolling.Up
+		default:
+			v.Waits = state == fsm.Waiting || in.Quarantined() || in.Unkillable() != ""
 		}
-		if v.UpFor = r.Loop.Now() - since; v.Is == rolling.Failed || extra {
+		if v.UpFor = r.Loop.Now() - since; v.Is == rolling.Failed || v.Waits || extra {
 			v.Why = in.Reason()
 		}
 		all = append(all, v)
@@ -361,10 +370,47 @@ func (r *rolls) results(program string, o *roll, failure string) (all []CommandR
 
 // text describes the roll of a program, as for a second one that is refused; empty without one.
 func (r *rolls) text(program string) string {
-	if o := r.all[program]; o != nil {
-		return o.Text(program)
+	o := r.all[program]
+	if o == nil {
+		return ""
 	}
-	return ""
+	text := o.Text(program)
+	if why := r.waitsFor(o); why != "" {
+		text += "; " + why
+	}
+	return text
+}
+
+// waitsFor returns which replica waits for its start, for what and how long; empty if none does.
+func (r *rolls) waitsFor(o *roll) string {
+	name, limit := o.Waiting()
+	in := r.registry.named(name)
+	if in == nil {
+		return ""
+	}
+	text := name + " " + in.Reason()
+	if limit > 0 {
+		text += ", for at most " + words.Duration(words.Round(limit)) + " more"
+	}
+	return text
+}
+
+// measure fills in how long replicas have waited for their start.
+func (o *roll) measure(all []rolling.Replica, now time.Duration) {
+	before := o.waits
+	o.waits = nil
+	for i := range all {
+		if p := &all[i]; p.Waits {
+			since, has := before[p.Name]
+			if !has {
+				since = now
+			}
+			if o.waits == nil {
+				o.waits = map[string]time.Duration{}
+			}
+			o.waits[p.Name], p.WaitedFor = since, now-since
+		}
+	}
 }
 
 // status returns the state of the roll of the instance's program; nil without one.
@@ -374,7 +420,7 @@ func (r *rolls) status(in *instance.Instance) *rolling.Status {
 		return nil
 	}
 	st := o.Status()
-	st.Extra = r.isExtra(in)
+	st.Extra, st.Waits = r.isExtra(in), r.waitsFor(o)
 	return &st
 }
 

@@ -75,6 +75,7 @@ type history struct {
 	startedBoot     time.Duration // when the present superd began
 	policy          policyModel
 	rolling         rollModel
+	listens         listenModel
 	graph           simGraph
 	ended           bool
 	pending         int        // commands without a result yet
@@ -120,7 +121,8 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		checks:         map[string][]restartCheck{},
 		fifos:          map[string]string{},
 	}
-	h.rolling = rollModel{drawn: seed%8 == 0, failed: map[string]bool{}, extras: map[instanceView]bool{}}
+	h.listens = newListenModel(seed)
+	h.rolling = rollModel{drawn: seed%8 == 0, failed: map[string]bool{}, extras: map[instanceView]bool{}, staged: map[string]time.Duration{}}
 	h.kernel = hosttest.New(h.v, h.rng, h.fail)
 	h.kernel.Mix = hosttest.FaultMix{
 		Crash:       h.pick(0, 0.5, 1),
@@ -188,6 +190,9 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	h.clockJumps = h.pick(0, 0, 0.2)
 	h.kernel.Keeper = h.chance(0.5)
 	h.kernel.StoresFDs = h.kernel.Keeper && seed%8 == 7
+	if h.listens.drawn {
+		h.listens.begin(h)
+	}
 	h.commandsMayHang = h.kernel.Mix.SpawnHangs+h.kernel.Mix.ExecHangs+h.kernel.Mix.Unkillable > 0
 	h.checksMayHang, h.commandsMayFail = h.kernel.Mix.CheckHangs > 0, h.kernel.Mix.AffectsCommands()
 	h.kernel.IsRunning = func(instance string) bool {
@@ -211,10 +216,10 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	h.kernel.OnSpawn = func(spec *host.SpawnSpec) {
 		run, _ := spec.Own.Get("SUPERD_INVOCATION_ID")
 		h.checkStart(run, spec.Name)
+		if d.spawn != nil && (h.drawsOutput || h.listens.drawn) {
+			d.spawn(spec)
+		}
 		if h.drawsOutput {
-			if d.spawn != nil {
-				d.spawn(spec)
-			}
 			h.checkSpawn(spec)
 		}
 	}
@@ -233,10 +238,20 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	}
 	h.drawDependencies(conf, nil)
 	separateLogFiles(conf, nil)
+	h.drawSockets(conf, nil, nil)
 	h.logf("%v", showDependencies(conf))
 	h.file = conf
-	h.sup = New(h.options())
+	h.sup = h.newSupervisor(h.options())
 	return h
+}
+
+// newSupervisor returns a new superd with the planted defect.
+func (h *history) newSupervisor(o Options) *Supervisor {
+	s := New(o)
+	if h.defect.supervisor != nil {
+		h.defect.supervisor(s)
+	}
+	return s
 }
 
 // options returns the options of a new superd.
@@ -414,6 +429,9 @@ func (h *history) run() (err error) {
 		}
 		if h.ended {
 			break
+		}
+		if h.listens.drawn && h.listens.rng.IntN(2) == 0 {
+			h.connect()
 		}
 		h.command()
 		h.check()

@@ -109,6 +109,7 @@ func (h *history) check() {
 		h.checkWaiters(in)
 	}
 	h.graph.checked = false
+	h.checkConnections()
 	h.checkOrphans()
 	h.checkPolicy()
 	h.observeRolls()
@@ -165,6 +166,9 @@ func (h *history) checkState(in instanceView, w *observedInstance) {
 	}
 	model := w.model
 	if w.target.Up != model.wantUp && !in.awaitsStop() {
+		if h.listens.drawn {
+			h.allowConnection(in, w.target)
+		}
 		if w.target.Up {
 			h.allowStartForDependent(in)
 		}
@@ -426,7 +430,7 @@ func (h *history) checkRest() {
 		case m.State() == fsm.Waiting && h.mayWait(in):
 		case m.State() == fsm.Running && main == 1:
 		case p.Scheduled() && in.awaitsSchedule():
-		case m.State() == fsm.Exited && (p.Restart != config.RestartAlways || h.mayPrevent(in)):
+		case m.State() == fsm.Exited && (!p.RestartsAfterSuccess() || h.mayPrevent(in)):
 		case m.State() == fsm.Failed && (p.Restart == config.RestartNever || limited || h.mayPrevent(in)):
 		default:
 			h.fail("%s should be up: %s with %d processes, reason %q", in.name(), m.State(), main, in.reason())
@@ -439,6 +443,7 @@ func (h *history) checkRest() {
 		h.fail("%d processes were started, %d reaped, %d are alive", k.Started(), k.Reaped(), living)
 	}
 	h.checkStore()
+	h.checkListening()
 	h.checkTmps()
 	h.checkExits()
 	checks, leftovers := 0, 0
@@ -453,7 +458,7 @@ func (h *history) checkRest() {
 			}
 		}
 	}
-	if fds, want := h.v.OpenFDs(), mains+leftovers+h.kernel.NotifyFDs()+checks; fds != want {
+	if fds, want := h.v.OpenFDs(), mains+leftovers+h.kernel.NotifyFDs()+checks+len(h.kernel.Listening()); fds != want {
 		h.fail("%d descriptors are open: %d main processes, %d for notifications", fds, mains, h.kernel.NotifyFDs())
 	}
 }

@@ -43,6 +43,7 @@ func (h *history) drawCommands(p *config.Program) {
 type restartCheck struct {
 	run string        // that has a check_command; empty for one without
 	at  time.Duration // when the restart was requested
+	by  int           // number of the operator's command
 }
 
 // beginChecks records restarts that are carried out later, after the check_command of one of the
@@ -53,7 +54,7 @@ func (h *history) beginChecks(selected []instanceView) (any bool) {
 		if in.refusal(OpRestart) != "" {
 			continue
 		}
-		c := restartCheck{at: h.v.Now()}
+		c := restartCheck{at: h.v.Now(), by: h.commands + 1}
 		if r := in.Run(); in.state() == fsm.Running && len(r.Program().CheckCommand) > 0 {
 			c.run, any = r.ID(), true
 		}
@@ -67,11 +68,19 @@ func (h *history) beginChecks(selected []instanceView) (any bool) {
 	return any
 }
 
+// dropChecks forgets the restart of an instance by a command that was refused.
+func (h *history) dropChecks(name string, command int) {
+	h.checks[name] = slices.DeleteFunc(h.checks[name], func(c restartCheck) bool { return c.by == command })
+}
+
 // onCommand is called before a command is carried out for an instance. One that comes later than it
 // was given is a restart after checks.
 func (h *history) onCommand(on *instance.Instance, op Op) {
 	checks := h.checks[on.Name]
 	in := inspect(h.sup).instance(on.Name)
+	if h.listens.drawn && !h.commanding && in.In == on && !in.target().Up {
+		h.expectCommand(in, op) // a roll starts it
+	}
 	if h.commanding || len(checks) == 0 || in.In != on {
 		return
 	}

@@ -138,7 +138,7 @@ func (h *history) crash() {
 	o := h.options()
 	o.Predecessor.Snapshot, o.Predecessor.Resumed = recovery, resumed
 	h.startedBoot = h.v.Boot()
-	h.sup = New(o)
+	h.sup = h.newSupervisor(o)
 	h.adopting = true
 	if err := h.sup.Adopt(); err != nil {
 		h.fail("adopt: %v", err)
@@ -166,6 +166,7 @@ func (h *history) crash() {
 		h.reloadedAt, reload = h.v.Now(), true
 	}
 	h.adopting = false
+	h.listens.forgetRemoved(inspect(h.sup).config())
 	if reload {
 		h.setScales(inspect(h.sup).scales())
 	}

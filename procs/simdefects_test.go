@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/config/listen"
 	"superd/procs/deps"
 	"superd/procs/fsm"
 	"superd/procs/host"
@@ -26,7 +27,10 @@ type defect struct {
 	kernel   hosttest.Defects // in the host
 	logFiles bool             // no defect: reloads move log files from one program to another
 	// Changes the definition that the machines use; the observer keeps the original
-	program func(p *config.Program)
+	program       func(p *config.Program)
+	keepsFailures bool // reset-failed has no effect
+	// Changes a new superd
+	supervisor func(*Supervisor)
 	// Changes what superd requests of the host at a spawn
 	spawn func(spec *host.SpawnSpec)
 	// Called for each instance after each turn
@@ -237,6 +241,22 @@ var defects = []defect{
 		}
 	})},
 	{name: "an exit is never acknowledged", kernel: hosttest.Defects{NoAcknowledgement: true}},
+	{name: "a roll waits for ever for a start", rollLimits: func(l *rolling.Limits) { l.Wait = 0 }},
+	{name: "a roll does not start what is stopped", eachTurn: instanceView.stopAgain},
+	{name: "reset-failed has no effect", keepsFailures: true},
+	{name: "a socket is not stored", kernel: hosttest.Defects{SocketNotStored: true}},
+	{name: "sockets are not recovered", recovery: func(_ *history, r *snapshot.Snapshot) { clear(r.Sockets) }},
+	{name: "open sockets keep their settings", kernel: hosttest.Defects{IgnoresSettings: true}},
+	{name: "a run gets one socket less", spawn: dropSocket},
+	{name: "a connection starts nothing", kernel: hosttest.Defects{HidesConnections: true}},
+	{name: "idle_timeout stops a program with connections", kernel: hosttest.Defects{HidesFromBusy: true}},
+	{name: "a program is started without a connection", eachTurn: instanceView.startWithoutConnection},
+	{name: "a socket that leaves is never closed", supervisor: func(s *Supervisor) {
+		s.connectors.Sockets.Users = func(listen.Address) []string { return []string{"all"} }
+	}},
+	{name: "a socket is closed while a run has it", supervisor: func(s *Supervisor) {
+		s.connectors.Sockets.Users = func(listen.Address) []string { return nil }
+	}},
 	{name: "on-failure restarts after success", program: func(p *config.Program) { p.Restart = config.RestartAlways }},
 }
 

@@ -142,9 +142,11 @@ func (h *history) checkDelay(in instanceView, model *model) {
 	taken := h.rolling.rolls[in.program().Name].Turns[in.name()].Taken
 	switch {
 	case fits(model.retries):
-	case taken && fits(1): // the roll has restarted it, which a crash of superd has hidden
+	// The roll has restarted it, which a crash of superd has hidden
+	case taken && inspect(h.sup).startedAt() > h.began && fits(1):
+		last := model.failures[max(0, len(model.failures)-1):] // of the run that has just failed
 		model.resetFailed()
-		model.retries = 1
+		model.retries, model.failures = 1, slices.Clone(last)
 	default:
 		h.fail("%s: restart %d in %v, want that of %v", in.name(), model.retries, time.Duration(got), b)
 	}
@@ -167,7 +169,7 @@ func (h *history) observePolicyChange(in instanceView, model *model) {
 	success, prevented := h.succeeded(in, model, ran), h.prevents(in, model, ran)
 	switch {
 	case in.state() == fsm.Exited:
-		h.expect(in, success && (p.Restart != config.RestartAlways || prevented), "in backoff")
+		h.expect(in, success && (!p.RestartsAfterSuccess() || prevented), "in backoff")
 	case in.state() == fsm.Failed:
 		h.expect(in, !success && (p.Restart == config.RestartNever || prevented), "in backoff")
 	case in.state() == fsm.Waiting:
@@ -203,7 +205,7 @@ func (h *history) checkOutcome(in instanceView, model *model, ran *hosttest.Proc
 		h.expect(in, got == fsm.Exited && !retry, "exited, by no_restart_exit_codes")
 	case prevented:
 		h.expect(in, got == fsm.Failed && !retry, "failed, by no_restart_exit_codes")
-	case success && p.Restart != config.RestartAlways:
+	case success && !p.RestartsAfterSuccess():
 		h.expect(in, got == fsm.Exited && !retry, "exited after success")
 	case success:
 		h.expect(in, got == fsm.Backoff, "in backoff")

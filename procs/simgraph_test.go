@@ -334,7 +334,8 @@ func (h *history) checkGraph(in instanceView, w *observedInstance) {
 		}
 		occupied := func(other instanceView) bool { return h.precludes(other, in) }
 		// During a shutdown nothing starts: such an instance waits for its stop
-		idle = !h.anyInstance(occupied) && (!in.restartPending() || len(h.dependents(in)) == 0) && !in.awaitsStop()
+		lacks, _ := h.lacksSocket(in)
+		idle = !lacks && !h.anyInstance(occupied) && (!in.restartPending() || len(h.dependents(in)) == 0) && !in.awaitsStop()
 	}
 	if h.lastsTooLong(&model.graph.idle, idle) {
 		h.fail("%s is %s without a blocker: %s", in.name(), w.state.Name(), in.reason())
@@ -401,7 +402,8 @@ func (h *history) resetRequirements(in instanceView) {
 // mayWait reports whether an instance may wait long after the last fault.
 func (h *history) mayWait(in instanceView) bool {
 	requires, after := h.dependencies(in)
-	return slices.ContainsFunc(requires, notAllUp) || slices.ContainsFunc(after, anyComing) ||
+	_, failed := h.lacksSocket(in)
+	return failed || slices.ContainsFunc(requires, notAllUp) || slices.ContainsFunc(after, anyComing) ||
 		h.anyInstance(func(other instanceView) bool { return h.staysAlive(other) && h.precludes(other, in) })
 }
 

@@ -47,6 +47,10 @@ func (h *history) command() {
 			return
 		}
 	}
+	if h.listens.drawn && h.listens.rng.IntN(6) == 0 {
+		h.resetFailed(name)
+		return
+	}
 	op := []Op{OpStart, OpStop, OpRestart}[h.rng.IntN(3)]
 	if h.drawsCommands && !h.drawsRestarts && op == OpRestart {
 		op = OpStart
@@ -72,12 +76,38 @@ func (h *history) command() {
 		h.pending--
 		h.logf("%s %s: %v", op, name, outcomes)
 		for _, o := range outcomes {
+			if !o.OK {
+				h.dropChecks(o.Name, asked)
+			}
 			if o.OK && h.lastCommand[o.Name] == asked {
 				h.journal.checkReply(o.Name, op != OpStop)
 			}
 		}
 	}); err != nil {
 		h.fail("%s %s: %v", op, name, err)
+	}
+}
+
+// resetFailed resets the failures of a program. One that has failed is stopped from then on.
+func (h *history) resetFailed(name string) {
+	selected := inspect(h.sup).selected(name)
+	for _, in := range selected {
+		if in.state() == fsm.TearingDown {
+			return // its outcome is decided, and the observer does not know it yet
+		}
+	}
+	h.logf("reset-failed %s", name)
+	for _, in := range selected {
+		if in.state() == fsm.Failed {
+			h.want(in.name(), false)
+		}
+		h.models[in.name()].resetFailed()
+	}
+	if h.defect.keepsFailures {
+		return
+	}
+	if _, err := ResetFailed(h.sup, []string{name}); err != nil {
+		h.fail("reset-failed %s: %v", name, err)
 	}
 }
 
@@ -209,12 +239,14 @@ func (h *history) reload() {
 	}
 	h.drawDependencies(next, keep)
 	separateLogFiles(next, keep)
+	h.drawSockets(next, inspect(h.sup).config(), keep)
 	diff := config.Compare(inspect(h.sup).config(), next)
 	for i := range diff.Programs {
 		h.expectChange(&diff.Programs[i])
 	}
 	h.logf("reload: %v", showDependencies(next))
 	h.file, h.reloadedAt = next, h.v.Now()
+	h.listens.forgetRemoved(next)
 	if h.defect.reload != nil {
 		h.defect.reload(h, &diff)
 	}

@@ -19,7 +19,8 @@ type rollModel struct {
 	up    map[instanceView]bool    // instances that are up, of programs with a roll
 	// Programs with a roll that has failed, so that old definitions may be left
 	failed map[string]bool
-	extras map[instanceView]bool // instances that are, or were, extra replicas
+	extras map[instanceView]bool    // instances that are, or were, extra replicas
+	staged map[string]time.Duration // when the roll of a program began its present stage
 }
 
 // drawRolling draws how a program is rolled.
@@ -32,6 +33,9 @@ func (h *history) drawRolling(p *config.Program) {
 		k.Surge = 1
 	}
 	k.Pause = time.Duration(h.pick(0, 0, 1, 20) * float64(time.Second))
+	if h.listens.drawn {
+		k.WaitTimeout = []time.Duration{0, 10 * time.Second, 2 * time.Minute}[h.listens.rng.IntN(3)]
+	}
 	p.Rolling, p.DrainTimeout = &k, time.Duration(h.pick(0, 5, 40)*float64(time.Second))
 	if h.chance(0.7) {
 		p.Replicas = 1 + h.rng.IntN(3)
@@ -56,18 +60,41 @@ func (h *history) drawRoll() {
 		_, err = h.sup.DecideRoll([]string{name}, RollDecision(draw), done)
 	default:
 		canary := h.rng.IntN(draw - 1)
+		var stopped []string
 		for _, in := range inspect(h.sup).selected(name) {
-			// It would be started, which is tested elsewhere
-			if !in.target().Up || in.program().Scheduled() {
+			switch {
+			case !in.target().Up && h.listens.drawn && !in.program().Scheduled():
+				stopped = append(stopped, in.name())
+			case !in.target().Up || in.program().Scheduled():
 				h.pending--
 				return
 			}
 		}
 		h.logf("roll %s, %d canaries", name, canary)
-		_, err = h.sup.RestartRolling([]string{name}, canary, done)
+		_, err = h.sup.RestartRolling([]string{name}, canary, h.startedByRoll(stopped, done))
 	}
 	if err != nil {
 		h.fail("roll %s: %v", name, err)
+	}
+}
+
+// startedByRoll returns done of a roll that starts the instances that are stopped, and checks that.
+func (h *history) startedByRoll(stopped []string, done func([]CommandResult)) func([]CommandResult) {
+	h.commands++
+	asked := h.commands
+	for _, name := range stopped {
+		h.lastCommand[name] = asked
+	}
+	reloaded := h.reloadedAt
+	return func(all []CommandResult) {
+		done(all)
+		for _, o := range all {
+			in := inspect(h.sup).instance(o.Name)
+			same := o.OK && slices.Contains(stopped, o.Name) && h.lastCommand[o.Name] == asked && h.reloadedAt == reloaded
+			if same && in.exists() && !in.target().Up && in.target().By.Is(fsm.ActorOperator) {
+				h.fail("the roll has left %s stopped: %v", o.Name, o)
+			}
+		}
 	}
 }
 
@@ -132,9 +159,13 @@ func (h *history) observeRoll(name string, roll *snapshot.Roll, up map[instanceV
 		return
 	}
 	names := h.instanceNames(p)
+	if was, has := h.rolling.rolls[name]; !has || was.Stage != roll.Stage {
+		h.rolling.staged[name] = h.now
+	}
 	taken, others, now, wanted, failed := []string{}, 0, 0, 0, ""
 	for _, in := range inspect(h.sup).of(name) {
 		own := slices.Contains(names, in.name())
+		h.checkRollWaits(p, roll, in)
 		is := in.state() == fsm.Running && !in.isOneShot() && !in.MustEnd() && !in.leaves()
 		if own && in.target().Up && !in.staysDown() && !in.leaves() {
 			wanted++
@@ -166,6 +197,19 @@ func (h *history) observeRoll(name string, roll *snapshot.Roll, up map[instanceV
 	}
 	if abort := p.Rolling == nil || p.Rolling.AbortOnFailure; abort && failed != "" {
 		h.fail("the roll of %s restarts %v though %s has failed: %+v", name, taken, failed, roll)
+	}
+}
+
+// checkRollWaits checks that a roll ends when an instance has waited for its start for too long.
+func (h *history) checkRollWaits(p *config.Program, roll *snapshot.Roll, in instanceView) {
+	limit := p.RollingOrDefault().WaitTimeout
+	waits := in.state() == fsm.Waiting && in.target().Up && !in.awaitsSchedule() && !in.leaves()
+	if limit == 0 || !waits || roll.Stage != snapshot.RollStarts && roll.Stage != snapshot.RollRestarts {
+		return
+	}
+	since := max(in.stateSince(), h.rolling.staged[p.Name], h.reloadedAt, inspect(h.sup).startedAt())
+	if late := h.now - since - limit; late > margin {
+		h.fail("the roll of %s goes on, though %s has waited %v longer than it may: %s", p.Name, in.name(), late, in.reason())
 	}
 }
 

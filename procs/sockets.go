@@ -1,11 +1,14 @@
 package procs
 
 import (
+	"slices"
 	"time"
 
 	"superd/config"
+	"superd/config/listen"
 	"superd/procs/fsm"
 	"superd/procs/host"
+	"superd/procs/onconnect"
 	"superd/procs/sockets"
 )
 
@@ -26,6 +29,7 @@ type SocketStatus struct {
 	Queue    host.SocketQueue // what waits in it
 	// Where superd accepts: of the connections of the program, how many it serves, and at most
 	Connections, MaxConnections int
+	Refused                     onconnect.Refusals
 }
 
 // Sockets finds the state of all sockets, in the order of the configuration. done runs once on the
@@ -36,9 +40,13 @@ func (s *Supervisor) Sockets(done func([]SocketStatus)) {
 	var of []int // indices in all
 	for _, st := range s.connectors.Sockets.Sockets() {
 		one := SocketStatus{Status: st, Programs: usersOfSocket(s.config.active, st.Socket)}
+		if st.Leaving {
+			one.Programs = runsWithSocket(s.registry, st.Address)
+		}
 		for _, name := range one.Programs {
 			if p := s.config.active.Program(name); p.Accepts() {
 				one.Connections, one.MaxConnections = s.connectors.Connections(name), p.Sockets.MaxConnections
+				one.Refused = s.connectors.Refused(name)
 			}
 		}
 		if st.RetryAt != 0 {
@@ -62,6 +70,18 @@ func usersOfSocket(conf *config.Config, socket string) (names []string) {
 	for _, p := range conf.Programs {
 		if p.Sockets.Has(socket) {
 			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// runsWithSocket returns the programs with a run that was given an address, or is about to be.
+func runsWithSocket(reg *registry, a listen.Address) (names []string) {
+	for _, in := range reg.instances {
+		run := in.RunDefinition()
+		has := run != nil && slices.ContainsFunc(run.Sockets.FDs(), func(fd config.SocketFD) bool { return fd.Address == a })
+		if has && !slices.Contains(names, run.Name) {
+			names = append(names, run.Name)
 		}
 	}
 	return names

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/config/listen"
 	"superd/procs/deps"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
@@ -116,6 +117,7 @@ func (s *Supervisor) makeParts() {
 			s.connectors.UpdateUsers(socket)
 			s.subscriptions.Changed()
 		},
+		Users: func(a listen.Address) []string { return runsWithSocket(reg, a) },
 	})
 	p.Sockets = held
 	owner := instanceOwner{s}

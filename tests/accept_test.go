@@ -241,3 +241,36 @@ func TestAcceptPassing(t *testing.T) {
 		}
 	}
 }
+
+// TestConnectionsPerSource: what one address has too many of is closed at once, and others are
+// served. When one has ended, the next is served.
+func TestConnectionsPerSource(t *testing.T) {
+	t.Parallel()
+	s, address := acceptSite(t, "max_connections_per_source = 1")
+	s.Start()
+	waitOpen(s, 2)
+	first := dial(t, "tcp", address)
+	line(t, first)
+	if n, err := dial(t, "tcp", address).Read(make([]byte, 1)); n > 0 || err == nil {
+		t.Errorf("a second connection of the address is served: %d, %v", n, err)
+	}
+	line(t, dial(t, "unix", s.Path("s"))) // it has no address
+	line(t, dial(t, "unix", s.Path("s")))
+	if out := s.MustCtl("sockets").Out; !strings.Contains(out, "superd: 3 of 3 connections, 1 refused, last from 127.0.0.1") {
+		t.Errorf("ctl sockets: %s, want the refusal", out)
+	}
+	if out := s.MustCtl("events").Out; !strings.Contains(out, "127.0.0.1 has 1, as max_connections_per_source allows") {
+		t.Errorf("ctl events: %s, want the refusal", out)
+	}
+	first.Close()
+	harness.Until(t, "the address is served again", func() bool {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			return false
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(5 * time.Second))
+		text, _ := bufio.NewReader(c).ReadString('\n')
+		return strings.HasPrefix(text, "echo")
+	})
+}

@@ -2,7 +2,10 @@ package tests
 
 import (
 	"fmt"
+	"net"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -284,5 +287,112 @@ func TestReloadRolls(t *testing.T) {
 	}
 	if n := fewestUp(s, since, before); n < 2 {
 		t.Errorf("%d replicas ran at a time, want at least 2", n)
+	}
+}
+
+// TestLeavingSocket: a reload moves a Unix socket, and the new instance fails. The old one can be
+// reached at the old path, also under other superds, until a reload has replaced it.
+func TestLeavingSocket(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, "")
+	configure := func(path, command string) {
+		s.Configure(fmt.Sprintf(`
+			[socket.http]
+			listen = "unix:DIR/%s"
+			[program.web]
+			command = %s
+			sockets = ["http"]
+			rolling = { pause = "1s" }
+			`, path, command))
+	}
+	const works = `["child", "serve", "0"]`
+	configure("old", works)
+	d := s.Start()
+	before := waitNames(t, s, "web")
+	since := newestEvent(s)
+	configure("new", `["sh", "-c", "sleep 0.2; exit 1"]`)
+	s.MustCtl("reload")
+	harness.Until(t, "the rolling restart has failed", func() bool {
+		return strings.Contains(s.MustCtl("events", "web").Out, "web: rolling restart ended: the extra replica web@2 failed: ")
+	})
+	if !slices.ContainsFunc(events(s, since), func(e event) bool { return e.Kind == "socket" && e.State == "leaving" }) {
+		t.Error("no event says that the socket leaves")
+	}
+	stays := func() {
+		t.Helper()
+		if same := unchanged(before, waitNames(t, s, "web")); len(same) != 1 {
+			t.Errorf("web no longer runs as before")
+		}
+		if _, err := ask("unix", s.Path("old"), "hello"); err != nil {
+			t.Errorf("the old path: %v", err)
+		}
+		out := s.MustCtl("sockets").Out
+		for _, want := range []string{"unix:" + s.Path("old") + " +leaving .* web ", "unix:" + s.Path("new") + " +open .* web"} {
+			if !regexp.MustCompile(want).MatchString(out) {
+				t.Errorf("ctl sockets: %s, want %q", out, want)
+			}
+		}
+	}
+	stays()
+	s.Kill(d.Pid, syscall.SIGKILL)
+	d.FindSupervisor()
+	stays()
+	s.MustCtl("upgrade", "--binary", s.BuildVersion("two", "2.0"))
+	stays()
+	configure("new", works)
+	s.MustCtl("reload")
+	harness.Until(t, "the old path is gone", func() bool {
+		_, err := os.Lstat(s.Path("old"))
+		return os.IsNotExist(err)
+	})
+	if out := s.MustCtl("sockets").Out; strings.Contains(out, "leaving") {
+		t.Errorf("ctl sockets: %s, want no socket that leaves", out)
+	}
+	if _, err := ask("unix", s.Path("new"), "hello"); err != nil {
+		t.Errorf("the new path: %v", err)
+	}
+}
+
+// TestRollThatWaits: a reload gives a program an address that another process has. The roll says
+// that it waits for that, and ends in time.
+func TestRollThatWaits(t *testing.T) {
+	t.Parallel()
+	taken := freeAddress(t)
+	other, err := net.Listen("tcp", taken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	s := harness.NewSite(t, "")
+	configure := func(listen, wait string) {
+		s.Configure(fmt.Sprintf(`
+			[socket.http]
+			listen = %q
+			[program.web]
+			command = ["child", "serve", "0"]
+			sockets = ["http"]
+			rolling = { wait_timeout = %q }
+			`, listen, wait))
+	}
+	configure("unix:DIR/first", "5m")
+	s.Start()
+	before := waitNames(t, s, "web")
+	configure(taken, "5m")
+	s.MustCtl("reload")
+	const waits = `web@2 waits for the socket http, whose address [0-9.:]+ can't be opened: address in use by process [0-9]+`
+	harness.Until(t, "the rolling restart says for what it waits", func() bool {
+		return regexp.MustCompile("starting 1 extra replica; " + waits + ".* more").MatchString(s.MustCtl("why", "web").Out)
+	})
+	if out := s.Ctl("status", "web", "--json").Out; !regexp.MustCompile(`"waits": ?"` + waits).MatchString(out) {
+		t.Errorf("ctl status --json: %s, want for what the rolling restart waits", out)
+	}
+	configure(taken, "1s")
+	s.MustCtl("reload")
+	harness.Until(t, "the rolling restart has ended", func() bool {
+		out := s.MustCtl("events", "web").Out
+		return regexp.MustCompile("rolling restart ended: web@2 has not been started within 1s: waits for the socket http, .* in use by process").MatchString(out)
+	})
+	if same := unchanged(before, waitNames(t, s, "web")); len(same) != 1 {
+		t.Errorf("web no longer runs as before")
 	}
 }

@@ -54,6 +54,9 @@ func socketTable(all []control.Socket) *terminal.Table {
 		if s.Connections != nil {
 			holders = append(holders, fmt.Sprintf("superd: %d of %d connections", *s.Connections, *s.MaxConnections))
 		}
+		if s.Refused != nil && s.RefusedFrom != nil {
+			holders = append(holders, fmt.Sprintf("%d refused, last from %s", *s.Refused, *s.RefusedFrom))
+		}
 		state := terminal.Cell{Text: "open", Colour: terminal.Green}
 		switch {
 		case s.Problem != nil && s.RetryIn != nil:
@@ -61,6 +64,8 @@ func socketTable(all []control.Socket) *terminal.Table {
 			state = terminal.Cell{Text: terminal.Sanitize(*s.Problem) + "; again in " + pause, Colour: terminal.Red}
 		case s.Problem != nil:
 			state = terminal.Cell{Text: terminal.Sanitize(*s.Problem), Colour: terminal.Red}
+		case s.Leaving:
+			state = terminal.Cell{Text: "leaving", Colour: terminal.Yellow}
 		case !s.Open:
 			state = terminal.Cell{Text: "is being opened", Colour: terminal.Yellow}
 		}

@@ -25,7 +25,7 @@ func socketList(all []procs.SocketStatus) []control.Socket {
 	list := make([]control.Socket, len(all))
 	for i, st := range all {
 		one := control.Socket{
-			Socket: st.Socket, Address: st.Where(), Programs: listed(st.Programs), Open: st.Open,
+			Socket: st.Socket, Address: st.Where(), Programs: listed(st.Programs), Open: st.Open, Leaving: st.Leaving,
 			Problem: present(st.Failure), Holders: []control.SocketHolder{},
 		}
 		if st.RetryIn != nil {
@@ -40,6 +40,7 @@ func socketList(all []procs.SocketStatus) []control.Socket {
 		if st.MaxConnections > 0 {
 			one.Connections, one.MaxConnections = new(st.Connections), new(st.MaxConnections)
 		}
+		one.Refused, one.RefusedFrom = present(st.Refused.Count), present(st.Refused.Source)
 		list[i] = one
 	}
 	return list

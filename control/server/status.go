@@ -297,7 +297,7 @@ func status(st *procs.Status, lastLine string, usage host.TreeUsage) control.Sta
 	}
 	if o := st.Roll; o != nil {
 		out.Rolling = &control.Rolling{
-			Stage: string(o.Stage), Restarted: o.Restarted, Instances: o.Replicas, Extra: o.Extra, Failure: present(o.Failure),
+			Stage: string(o.Stage), Restarted: o.Restarted, Instances: o.Replicas, Extra: o.Extra, Failure: present(o.Failure), Waits: present(o.Waits),
 		}
 	}
 	if out.Groups == nil {

@@ -45,10 +45,12 @@ const (
 	Over      = "over"
 	Started   = "started" // of superd
 	Ended     = "ended"
-	Opened    = "opened" // of socket
+	Opened    = "opened"  // of socket
+	Leaving   = "leaving" // open only for the runs that use it
 	Closed    = "closed"
 	Failed    = "failed"
-	Paused    = "paused" // no connections are accepted for now
+	Refused   = "refused" // connections are closed
+	Paused    = "paused"  // no connections are accepted for now
 )
 
 // An Event is an event. Fields without a value are zero, and absent in JSON.

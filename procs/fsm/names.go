@@ -178,8 +178,9 @@ var reasonNames = [reasonCount]string{
 	ReasonLogOutageOver: "log-outage-over",
 	ReasonSocketFailed:  "socket-failed",
 
-	ReasonConnectionsFull:   "connections-full",
-	ReasonConnectionsPaused: "connections-paused",
+	ReasonConnectionsFull:    "connections-full",
+	ReasonConnectionsPaused:  "connections-paused",
+	ReasonConnectionsRefused: "connections-refused",
 }
 
 // String returns the name of the kind in the journal and in JSON; empty for ReasonNone.

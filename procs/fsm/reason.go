@@ -123,8 +123,9 @@ const (
 	ReasonSocketFailed // a socket can't be opened, or changed
 
 	// Why superd does not accept the connections of a program.
-	ReasonConnectionsFull   // it serves max_connections
-	ReasonConnectionsPaused // too many within a second, or superd can't accept any
+	ReasonConnectionsFull    // it serves max_connections
+	ReasonConnectionsRefused // a source has max_connections_per_source
+	ReasonConnectionsPaused  // too many within a second, or superd can't accept any
 	reasonCount
 )
 

@@ -25,8 +25,8 @@ type Sockets interface {
 	// RestorePath makes the path of an open socket again off the loop, if it has one that is gone.
 	// done always runs, once, on the loop.
 	RestorePath(fd *SharedFD, a listen.Address, done func(restored bool, err error))
-	// RemoveSocket releases the socket, and removes its path off the loop, if it has one. A FIFO
-	// stays: a writer would make a regular file in its place.
+	// RemoveSocket releases the socket, and removes its path off the loop, if it has one. That of a
+	// FIFO stays: a writer would make a regular file in its place.
 	RemoveSocket(fd *SharedFD, a listen.Address)
 	// Accept accepts at most so many of the connections that wait in an open socket. It returns
 	// those that it has accepted also with an error, such as a lack of descriptors.

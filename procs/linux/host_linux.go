@@ -60,6 +60,7 @@ type Host struct {
 	pathBinds   workers.Pool      // workers that open those with a path
 	// One worker that finds who has sockets, and how many connections they have
 	socketQueries workers.Pool
+	queues        queueQueries
 	opening       workers.Job      // the work of these three
 	swept         sync.Map         // directories in which what an earlier superd left was removed
 	reach         sync.Once        // see checkReach

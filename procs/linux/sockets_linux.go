@@ -70,7 +70,7 @@ func (k *Host) RestorePath(fd *host.SharedFD, a listen.Address, done func(bool, 
 // RemoveSocket implements [host.Sockets]. A path that can't be removed is stale, and replaced when
 // the address is opened again.
 func (k *Host) RemoveSocket(fd *host.SharedFD, a listen.Address) {
-	if a.Path() == "" || a.Network == listen.FIFO {
+	if a.Path() == "" {
 		fd.Release()
 		return
 	}
@@ -112,21 +112,64 @@ func hold(fds []*host.SharedFD) []int {
 	return numbers
 }
 
+// A queueQuery waits for what waits in sockets.
+type queueQuery struct {
+	fds     []*host.SharedFD // each held
+	numbers []int
+	done    func([]host.SocketQueue)
+}
+
+// queueQueries are the queries that wait for the next look at all sockets. One look serves all that
+// have come since the last one began: it costs as much as there are sockets and descriptors.
+type queueQueries struct {
+	waiting []queueQuery
+	looking bool
+}
+
 // SocketQueues implements [host.Sockets].
 func (k *Host) SocketQueues(fds []*host.SharedFD, done func([]host.SocketQueue)) {
-	numbers := hold(fds)
+	k.queues.waiting = append(k.queues.waiting, queueQuery{fds, hold(fds), done})
+	if !k.queues.looking {
+		k.lookAtQueues()
+	}
+}
+
+// lookAtQueues answers the queries that wait.
+func (k *Host) lookAtQueues() {
+	queries := k.queues.waiting
+	k.queues.waiting, k.queues.looking = nil, true
 	k.opening.Begin(&k.socketQueries, func() {
+		var numbers []int
+		for _, q := range queries {
+			numbers = append(numbers, q.numbers...)
+		}
 		self := os.Getpid()
 		found := listener.Queues(numbers, func(pid int) bool { return pid == self || pid == k.keeper })
-		all := make([]host.SocketQueue, len(fds))
-		for i, number := range numbers {
-			q, known := found[number]
-			all[i] = host.SocketQueue{Known: known, Waiting: q.Waiting, Most: q.Most}
-			for _, p := range q.Holders {
-				all[i].Holders = append(all[i].Holders, host.SocketHolder(p))
+		for _, q := range queries {
+			for _, fd := range q.fds {
+				fd.Release()
 			}
-			fds[i].Release()
 		}
-		k.loop.Post(func() { done(all) })
+		k.loop.Post(func() {
+			if k.queues.looking = false; len(k.queues.waiting) > 0 {
+				k.lookAtQueues()
+			}
+			for _, q := range queries {
+				q.answer(found)
+			}
+		})
 	})
+}
+
+// answer answers a query by what was found, by descriptor.
+func (q *queueQuery) answer(found map[int]listener.Queue) {
+	all := make([]host.SocketQueue, len(q.fds))
+	for i, number := range q.numbers {
+		one, known := found[number]
+		all[i] = host.SocketQueue{Known: known, Waiting: one.Waiting, Most: one.Most}
+		for _, p := range one.Holders {
+			all[i].Holders = append(all[i].Holders, host.SocketHolder(p))
+		}
+	}
+	q.done(all)
 }

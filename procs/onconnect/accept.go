@@ -30,6 +30,14 @@ type acceptor struct {
 	paused    *loop.Timer   // until it accepts again
 	spare     *loop.Timer   // until instances without a connection are removed
 	reported  time.Duration // when it was last reported that connections wait; 0: never
+	refusals  Refusals
+	refusedAt time.Duration // when a refusal was last reported; 0: never
+}
+
+// Refusals are the connections that were closed because of max_connections_per_source.
+type Refusals struct {
+	Count  int
+	Source string // address of the last one
 }
 
 // updateAccept begins or ends to accept the connections of a program.
@@ -37,6 +45,9 @@ func (c *Connectors) updateAccept(name string, p *config.Program) {
 	accepts := p != nil && p.Accepts() && !c.Ending()
 	for _, in := range c.Instances(name) {
 		if !accepts || !in.Machine.RunPending() {
+			if !accepts {
+				delete(c.sources, in.Name)
+			}
 			c.Sockets.Forsake(in.Name) // its run has ended before it could have it
 		}
 	}
@@ -127,6 +138,10 @@ func (c *Connectors) accept(name string, fd *host.SharedFD) {
 	all, err := c.Host.Accept(fd, min(acceptBatch, acceptMost-a.accepted, c.free(p)))
 	a.accepted += len(all)
 	for _, one := range all {
+		if limit := p.Sockets.MaxPerSource; limit > 0 && one.Port != "" && c.from(name, one.Addr) >= limit {
+			c.refuse(p, a, one)
+			continue
+		}
 		c.serve(p, one)
 	}
 	switch {
@@ -159,8 +174,42 @@ func (c *Connectors) serve(p *config.Program, one host.Connection) {
 	one.FD.Release()
 }
 
+// from returns how many connections of a program from an IP address are served, as far as this
+// superd has accepted them.
+func (c *Connectors) from(program, addr string) (n int) {
+	for _, in := range c.Instances(program) {
+		if !isFree(in) && c.sources[in.Name] == addr {
+			n++
+		}
+	}
+	return n
+}
+
+// refuse closes a connection from a source that has enough.
+func (c *Connectors) refuse(p *config.Program, a *acceptor, one host.Connection) {
+	one.FD.Release()
+	a.refusals.Count++
+	a.refusals.Source = one.Addr
+	now := c.Loop.Now()
+	if a.refusedAt != 0 && now < a.refusedAt+reportPause {
+		return
+	}
+	a.refusedAt = max(now, 1)
+	c.Sockets.RecordRefusal(p, fsm.ReasonConnectionsRefused.With(
+		fmt.Sprintf("%s has %d, as max_connections_per_source allows", one.Addr, p.Sockets.MaxPerSource)))
+}
+
+// Refused returns which connections of a program were refused, since it accepts.
+func (c *Connectors) Refused(program string) Refusals {
+	if a := c.acceptors[program]; a != nil {
+		return a.refusals
+	}
+	return Refusals{}
+}
+
 func (c *Connectors) start(in *instance.Instance, one host.Connection) {
 	c.Sockets.Give(in.Name, one)
+	c.sources[in.Name] = one.Addr
 	why := fsm.ReasonStarted.With("a connection from " + one.Peer())
 	in.Apply(in.Machine.Trigger(why, in.Conditions()))
 }
@@ -203,6 +252,7 @@ func (c *Connectors) removeSpares(name string) {
 	all := c.Instances(name)
 	last := append([]*instance.Instance(nil), all[len(all)-c.spares(p):]...)
 	for _, in := range last {
+		delete(c.sources, in.Name)
 		c.Retire(in)
 	}
 }

@@ -14,10 +14,12 @@ package rolling
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"time"
 
 	"superd/config"
+	"superd/internal/words"
 	"superd/procs/snapshot"
 )
 
@@ -26,6 +28,7 @@ type Limits struct {
 	MaxUnavailable int
 	Pause          time.Duration // how long a restarted replica must be up before it counts
 	Abort          bool          // a failure ends the roll
+	Wait           time.Duration // how long a replica may wait for its start; 0: for ever
 }
 
 // leastPause is how long a replica of a program that reports no readiness must be up before it
@@ -42,7 +45,7 @@ func (r *Roll) Limits(p *config.Program) Limits {
 	if p.Type == config.TypeService && p.Ready == nil && len(p.PostStart) == 0 {
 		k.Pause = max(k.Pause, leastPause)
 	}
-	return Limits{MaxUnavailable: k.MaxUnavailable, Pause: k.Pause, Abort: k.AbortOnFailure}
+	return Limits{MaxUnavailable: k.MaxUnavailable, Pause: k.Pause, Abort: k.AbortOnFailure, Wait: k.WaitTimeout}
 }
 
 // A Condition is what a replica is for a roll.
@@ -67,12 +70,17 @@ type Replica struct {
 	UpFor time.Duration // how long it has been up
 	Ends  bool          // its run has to end
 	Why   string        // why it is as it is
+	Waits bool          // it is coming, and its start waits for something
+	// How long this superd has seen it wait
+	WaitedFor time.Duration
 }
 
 // A Roll is a rolling restart that is under way. Its methods change only its record.
 type Roll struct {
 	snapshot.Roll
-	taken int // number of turns that are taken, as of the last step
+	taken   int           // number of turns that are taken, as of the last step
+	waiting string        // a replica that waits for its start, likewise; empty: none
+	limit   time.Duration // how long it may wait at most from then on; 0: for ever
 }
 
 // New returns a roll that has done nothing yet. It is to restart the replicas in runs, each of
@@ -178,6 +186,7 @@ func (r *Roll) Next(all []Replica, l Limits) (restart []string, wait time.Durati
 	defer r.count()
 	r.takeRenewed(all)
 	s := r.survey(all, l)
+	r.waiting, r.limit = s.waiting, s.limit
 	spare := s.ready - (s.wanted - l.MaxUnavailable)
 	switch {
 	case r.Stage == snapshot.RollEnds:
@@ -192,6 +201,9 @@ func (r *Roll) Next(all []Replica, l Limits) (restart []string, wait time.Durati
 		return nil, s.wait
 	case s.failure != "" && (l.Abort || s.extraDown):
 		r.Fail(s.failure)
+		return nil, s.wait
+	case s.overdue != "" && r.Stage != snapshot.RollAwaits:
+		r.Fail(s.overdue)
 		return nil, s.wait
 	case r.Stage == snapshot.RollStarts:
 		restart, waiting := r.restarts(all, true, spare)
@@ -285,7 +297,32 @@ type survey struct {
 	// Why the roll fails; empty if it does not
 	failure   string
 	extraDown bool          // an extra one is stopped, or has ended by itself
-	wait      time.Duration // until the first one that is up counts; 0: all do
+	wait      time.Duration // until the first one that is up counts, or has waited; 0: none will
+	waiting   string        // the first one that waits for its start; empty: none
+	limit     time.Duration // how much longer it may; 0: for ever
+	overdue   string        // why one has waited for too long; empty: none has
+}
+
+// sooner looks again after d, at the latest.
+func (s *survey) sooner(d time.Duration) {
+	if s.wait == 0 || d < s.wait {
+		s.wait = d
+	}
+}
+
+// await takes account of a replica that waits for its start.
+func (s *survey) await(p *Replica, limit time.Duration) {
+	left := limit - p.WaitedFor
+	if s.waiting == "" {
+		s.waiting, s.limit = p.Name, max(0, left)
+	}
+	switch {
+	case limit == 0:
+	case left > 0:
+		s.sooner(left)
+	case s.overdue == "":
+		s.overdue = fmt.Sprintf("%s has not been started within %s: %s", p.Name, words.Duration(limit), p.Why)
+	}
 }
 
 func (r *Roll) survey(all []Replica, l Limits) survey {
@@ -293,8 +330,11 @@ func (r *Roll) survey(all []Replica, l Limits) survey {
 	for _, p := range all {
 		young := p.Extra || r.Turns[p.Name].Taken
 		counts := p.Is == Up && (!young || p.UpFor >= l.Pause)
-		if p.Is == Up && !counts && (s.wait == 0 || l.Pause-p.UpFor < s.wait) {
-			s.wait = l.Pause - p.UpFor
+		if p.Is == Up && !counts {
+			s.sooner(l.Pause - p.UpFor)
+		}
+		if p.Is == Coming && p.Waits {
+			s.await(&p, l.Wait)
 		}
 		switch {
 		case counts && p.Extra:

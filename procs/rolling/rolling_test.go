@@ -104,6 +104,45 @@ func TestWait(t *testing.T) {
 	}
 }
 
+// TestWaitTimeout: a replica that waits for its start for too long ends the roll, with the reason.
+func TestWaitTimeout(t *testing.T) {
+	waits := func(d time.Duration) func(*Replica) {
+		return func(p *Replica) { p.Is, p.Waits, p.WaitedFor, p.Why = Coming, true, d, "waits for db" }
+	}
+	due := map[string]snapshot.Turn{"web@1": {Run: "old"}, "web@2": {Run: "old"}}
+	taken := map[string]snapshot.Turn{"web@1": {Run: "older", Taken: true}, "web@2": {Run: "old"}}
+	limit := Limits{Wait: time.Minute}
+	for _, tt := range []struct {
+		name           string
+		roll           snapshot.Roll
+		all            []Replica
+		limits         Limits
+		stage          snapshot.RollStage
+		failure        string
+		wait           time.Duration
+		waiting        string
+		waitingAtLeast time.Duration
+	}{
+		{"an extra one waits", snapshot.Roll{Stage: snapshot.RollStarts, Extra: 1, Turns: due}, with(up(2, 1), 2, waits(10*time.Second)), limit, snapshot.RollStarts, "", 50 * time.Second, "web@3", 50 * time.Second},
+		{"for too long", snapshot.Roll{Stage: snapshot.RollStarts, Extra: 1, Turns: due}, with(up(2, 1), 2, waits(time.Minute)), limit, snapshot.RollEnds, "web@3 has not been started within 1m: waits for db", 0, "web@3", 0},
+		{"without a limit", snapshot.Roll{Stage: snapshot.RollStarts, Extra: 1, Turns: due}, with(up(2, 1), 2, waits(time.Hour)), Limits{}, snapshot.RollStarts, "", 0, "web@3", 0},
+		{"a restarted one", snapshot.Roll{Stage: snapshot.RollRestarts, Extra: 1, Turns: taken}, with(with(up(2, 1), 0, func(p *Replica) { p.Run = "new" }), 0, waits(time.Hour)), limit, snapshot.RollHeld, "web@1 has not been started within 1m: waits for db", 0, "web@1", 0},
+		{"the operator decides", snapshot.Roll{Stage: snapshot.RollAwaits, Extra: 1, Turns: due}, with(up(2, 1), 1, waits(time.Hour)), limit, snapshot.RollAwaits, "", 0, "web@2", 0},
+		{"it is held until that is up", snapshot.Roll{Stage: snapshot.RollHeld, Extra: 1, Failure: "x", Turns: taken}, with(up(2, 1), 0, waits(time.Hour)), limit, snapshot.RollHeld, "x", 0, "web@1", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := Resume(tt.roll)
+			r.Roll = r.Record() // the table shares the turns
+			_, wait := r.Next(tt.all, tt.limits)
+			waiting, limit := r.Waiting()
+			if r.Stage != tt.stage || r.Failure != tt.failure || wait != tt.wait || waiting != tt.waiting || limit != tt.waitingAtLeast {
+				t.Errorf("%s, %q, looks again after %v, waits for %s, for %v; want %s, %q, %v, %s, %v",
+					r.Stage, r.Failure, wait, waiting, limit, tt.stage, tt.failure, tt.wait, tt.waiting, tt.waitingAtLeast)
+			}
+		})
+	}
+}
+
 // TestLimits: a program that reports no readiness must be up for a while.
 func TestLimits(t *testing.T) {
 	extra := func(k config.Rolling) func(*config.Program) { return func(p *config.Program) { p.Rolling = &k } }
@@ -113,13 +152,13 @@ func TestLimits(t *testing.T) {
 		extra int
 		want  Limits
 	}{
-		{"without readiness", func(*config.Program) {}, 0, Limits{1, time.Second, true}},
-		{"with an extra one", extra(config.Rolling{}), 1, Limits{0, time.Second, false}},
-		{"with a longer pause", extra(config.Rolling{Pause: time.Minute}), 1, Limits{0, time.Minute, false}},
-		{"with readiness", func(p *config.Program) { p.Ready = &config.Ready{} }, 0, Limits{1, 0, true}},
-		{"with post_start", func(p *config.Program) { p.PostStart = [][]string{{"true"}} }, 0, Limits{1, 0, true}},
-		{"its command reports readiness", func(p *config.Program) { p.Type = config.TypeForking }, 0, Limits{1, 0, true}},
-		{"a one-shot", func(p *config.Program) { p.Type = config.TypeOneshot }, 0, Limits{1, 0, true}},
+		{"without readiness", func(*config.Program) {}, 0, Limits{1, time.Second, true, 5 * time.Minute}},
+		{"with an extra one", extra(config.Rolling{}), 1, Limits{0, time.Second, false, 0}},
+		{"with a longer pause", extra(config.Rolling{Pause: time.Minute}), 1, Limits{0, time.Minute, false, 0}},
+		{"with readiness", func(p *config.Program) { p.Ready = &config.Ready{} }, 0, Limits{1, 0, true, 5 * time.Minute}},
+		{"with post_start", func(p *config.Program) { p.PostStart = [][]string{{"true"}} }, 0, Limits{1, 0, true, 5 * time.Minute}},
+		{"its command reports readiness", func(p *config.Program) { p.Type = config.TypeForking }, 0, Limits{1, 0, true, 5 * time.Minute}},
+		{"a one-shot", func(p *config.Program) { p.Type = config.TypeOneshot }, 0, Limits{1, 0, true, 5 * time.Minute}},
 	} {
 		p := &config.Program{Settings: &config.Settings{}}
 		p.Type = config.TypeService

@@ -2,6 +2,7 @@ package rolling
 
 import (
 	"fmt"
+	"time"
 
 	"superd/internal/words"
 	"superd/procs/snapshot"
@@ -14,6 +15,16 @@ type Status struct {
 	Replicas  int
 	Failure   string // why it has failed; empty if it has not
 	Extra     bool   // the replica is an extra one; the caller sets it
+	Waits     string // what the roll waits for, to start a replica; the caller sets it
+}
+
+// Waiting returns the replica for whose start the roll waited at the last step; empty without one.
+// limit is how long it may wait from then on; 0: for ever.
+func (r *Roll) Waiting() (replica string, limit time.Duration) {
+	if r.Stage != snapshot.RollStarts && r.Stage != snapshot.RollRestarts {
+		return r.waiting, 0
+	}
+	return r.waiting, r.limit
 }
 
 // Status returns the state of the roll.

@@ -37,9 +37,18 @@ var (
 
 // RecordPause records why no connections of a program are accepted for now.
 func (s *Set) RecordPause(p *config.Program, why fsm.Reason) {
-	s.Log.Warn("connections wait", "program", p.Name, "reason", why.String())
+	s.recordOf(p, "connections wait", eventlog.Paused, why)
+}
+
+// RecordRefusal records why connections of a program are closed.
+func (s *Set) RecordRefusal(p *config.Program, why fsm.Reason) {
+	s.recordOf(p, "connections refused", eventlog.Refused, why)
+}
+
+func (s *Set) recordOf(p *config.Program, text, state string, why fsm.Reason) {
+	s.Log.Warn(text, "program", p.Name, "reason", why.String())
 	s.Records.Record(eventlog.WithReason(eventlog.Event{
-		Kind: eventlog.Socket, Program: p.Name, Socket: p.Sockets.List[0].Name, State: eventlog.Paused,
+		Kind: eventlog.Socket, Program: p.Name, Socket: p.Sockets.List[0].Name, State: state,
 	}, why))
 }
 

@@ -33,6 +33,8 @@ type Options struct {
 	FDs     FDs
 	// Changed is called when an address of a socket was opened or changed, or could not be
 	Changed func(socket string)
+	// Users returns the programs with a run that was given the address, or is about to be
+	Users func(a listen.Address) []string
 }
 
 // Records are the journal and the event log.
@@ -57,6 +59,8 @@ type Set struct {
 	byAddress    map[listen.Address]*socket
 	retries      *loop.Timer                // until [Set.Retry] has an effect again
 	retryPending bool                       // it was called meanwhile
+	leaving      int                        // sockets that only runs of before still use
+	closing      bool                       // superd ends
 	connections  map[string]host.Connection // accepted, and not passed on yet, by instance
 }
 
@@ -76,6 +80,7 @@ type socket struct {
 	fd       *host.SharedFD // nil: it is not open
 	stored   string         // its name in the descriptor store; "": it is not stored
 	given    bool           // a socket unit of systemd has it, too, and its path
+	leaves   bool           // it is not wanted, and open while a run uses it
 	busy     bool           // a worker opens or changes it
 	outdated bool           // it has other settings than the worker knows
 
@@ -112,7 +117,8 @@ func (s *Set) add(one *socket) {
 }
 
 // Configure opens, changes and closes sockets until they are those of the configuration. Those with
-// mistakes are not opened.
+// mistakes are not opened. What is not wanted leaves: it is closed when no run uses it any more, so
+// that one which a failed rolling restart keeps can be reached.
 func (s *Set) Configure(all []*config.Socket) {
 	wanted := map[listen.Address]bool{}
 	for _, c := range all {
@@ -143,6 +149,10 @@ func (s *Set) want(a listen.Address, c *config.Socket) {
 	}
 	before := one.settings
 	one.settings, one.name = c, c.Name
+	s.stay(one)
+	if before == nil && one.fd != nil {
+		s.openRivals(a) // perhaps they waited until it was closed
+	}
 	switch {
 	case one.given: // systemd has given it its settings
 	case before != nil && sameSettings(before, c):
@@ -166,6 +176,11 @@ func sameSettings(a, b *config.Socket) bool {
 // open opens a socket.
 func (s *Set) open(one *socket) {
 	one.retry.Stop()
+	if rival := s.leavingRival(one.address); rival != nil {
+		one.attempts, one.failure = max(1, one.attempts), where(rival.address)+" leaves, and has to be closed first"
+		s.Changed(one.name)
+		return
+	}
 	one.busy, one.outdated = true, false
 	name := s.FDs.Reserve(true)
 	record := snapshot.NewSocket(one.name, one.address)
@@ -307,14 +322,18 @@ func (s *Set) restorePath(one *socket) {
 	})
 }
 
-// drop closes a socket that is not wanted any more, when no worker uses it. Programs that have it
-// keep it until they end.
+// drop closes a socket that is not wanted any more, when no worker and no run uses it.
 func (s *Set) drop(one *socket) {
 	one.settings = nil
 	one.retry.Stop()
 	if one.busy {
 		return
 	}
+	if one.fd != nil && !s.closing && len(s.Users(one.address)) > 0 {
+		s.leave(one)
+		return
+	}
+	s.stay(one)
 	s.remove(one)
 	if one.fd == nil {
 		return
@@ -327,6 +346,7 @@ func (s *Set) drop(one *socket) {
 	s.forget(one.stored)
 	s.Log.Info("socket closed", "socket", one.name, "address", where(one.address))
 	s.record(one, eventlog.Closed, fsm.Reason{})
+	s.openRivals(one.address)
 }
 
 // remove removes a socket from the set.
@@ -430,4 +450,7 @@ func (s *Set) takeGiven(name string, a listen.Address, c *config.Socket) {
 }
 
 // Close closes all sockets, at the end of superd.
-func (s *Set) Close() { s.Configure(nil) }
+func (s *Set) Close() {
+	s.closing = true
+	s.Configure(nil)
+}

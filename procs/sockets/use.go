@@ -61,6 +61,7 @@ type Status struct {
 	Socket  string // its name in the configuration
 	Address listen.Address
 	Open    bool
+	Leaving bool           // it is not in the configuration, and open while a run uses it
 	Failure string         // why it can't be opened, or not be changed; "": it can
 	RetryAt time.Duration  // of the next attempt, on the loop's clock; 0: none is due
 	FD      *host.SharedFD // nil: it is not open. For use in this turn
@@ -73,7 +74,7 @@ func (st *Status) Where() string { return where(st.Address) }
 func (s *Set) Sockets() []Status {
 	all := make([]Status, 0, len(s.all))
 	for _, one := range s.all {
-		st := Status{Socket: one.name, Address: one.address, Open: one.fd != nil, Failure: one.failure, FD: one.fd}
+		st := Status{Socket: one.name, Address: one.address, Open: one.fd != nil, Leaving: one.leaves, Failure: one.failure, FD: one.fd}
 		if one.retry.Active() {
 			st.RetryAt = one.retry.Due()
 		}

@@ -47,8 +47,8 @@ var allowed = map[string]string{
 	"metrics":        "control",
 	"doctor": `internal/execshim internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox
 		sandbox/shim`,
-	"procs": `config config/environ internal/signame internal/words logs loop loop/task pidfd
-		procs/counters procs/deps procs/diagnosis procs/eventlog procs/fsm procs/handover
+	"procs": `config config/environ config/listen internal/signame internal/words logs loop loop/task
+		pidfd procs/counters procs/deps procs/diagnosis procs/eventlog procs/fsm procs/handover
 		procs/host procs/instance procs/instance/beside procs/instance/paths procs/onconnect
 		procs/outputevents procs/probe procs/reaper procs/rolling procs/schedule procs/selection
 		procs/snapshot procs/sockets procs/subscriptions`,

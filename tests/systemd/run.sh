@@ -19,6 +19,13 @@ run() {
 		-c tests/systemd/inside.sh:/opt/inside.sh \
 		"$@" -- bash /opt/inside.sh "$rating" "$state"
 }
+echo "# superd.socket"
+"$sdbed" -t 120 -j \
+	-c superd:/usr/bin/superd \
+	-c packaging/superd.service:/etc/systemd/system/superd.service \
+	-c packaging/superd.socket:/etc/systemd/system/superd.socket \
+	-c tests/systemd/sockets.toml:/etc/superd/superd.toml \
+	-c tests/systemd/sockets.sh:/opt/sockets.sh -- bash /opt/sockets.sh
 echo "# superd.service"
 run 92 exited
 echo "# superd.service with hardened.conf"

@@ -23,7 +23,7 @@ func (k *Kernel) Connect(a listen.Address) bool {
 // showWaiting makes a socket readable while a connection waits in it.
 func (k *Kernel) showWaiting(l *Listening) {
 	ready := loop.Ready(0)
-	if l.Waiting > 0 {
+	if l.Waiting > 0 && !k.Defects.HidesConnections && !(k.Defects.HidesFromBusy && k.isServed(l)) {
 		ready = loop.Readable
 	}
 	for _, fd := range sortedKeys(k.listening) {
@@ -31,6 +31,21 @@ func (k *Kernel) showWaiting(l *Listening) {
 			k.v.SetReady(fd, ready)
 		}
 	}
+}
+
+// isServed reports whether a program that lives has the socket.
+func (k *Kernel) isServed(l *Listening) bool {
+	for p := range k.Processes() {
+		if p.Role != RoleMain || p.Zombie || k.definitions[p.Run] == nil {
+			continue
+		}
+		for _, fd := range k.definitions[p.Run].Sockets.FDs() {
+			if fd.Address == l.Address {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // AcceptAll lets a program accept what waits in its sockets.

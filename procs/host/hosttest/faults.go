@@ -73,6 +73,8 @@ type Defects struct {
 	NoAcknowledgement bool // the keeper is never told that an exit is recorded
 	DropsUnsaved      bool // messages are dropped before their effects are saved
 	SocketNotStored   bool // an open socket is not stored
+	HidesConnections  bool // a socket never becomes readable
+	HidesFromBusy     bool // a socket does not become readable while a program has it
 	LeaksConnections  bool // a connection is never closed in superd
 	IgnoresSettings   bool // an open socket keeps its settings
 }

@@ -52,7 +52,9 @@ type Kernel struct {
 	OnStopSignal func(*Process)
 	// Called when the keeper is told that it need not keep an exit any more
 	OnAcknowledge func(pid int, start uint64)
-	OnAccept      func(listen.Address) // called when connections to the address were accepted
+	// Called when superd has opened a socket, or closed it
+	OnListen func(l *Listening, opened bool)
+	OnAccept func(listen.Address) // called when connections to the address were accepted
 	// Whether superd shows the instance as running; nil: never
 	IsRunning func(instance string) bool
 	// Whether the instance is one beside those that conflict by their names; nil: never

@@ -26,6 +26,16 @@ func (k *Kernel) Listening() (all []*Listening) {
 	return all
 }
 
+// Waiting returns how many connections wait in the open sockets with one of the addresses.
+func (k *Kernel) Waiting(addresses ...listen.Address) (n int) {
+	for _, l := range k.listening {
+		if slices.Contains(addresses, l.Address) {
+			n += l.Waiting
+		}
+	}
+	return n
+}
+
 // ListeningAt returns the socket of an open descriptor.
 func (k *Kernel) ListeningAt(fd int) *Listening { return k.listening[fd] }
 
@@ -62,6 +72,9 @@ func (k *Kernel) OpenSocket(spec *host.SocketSpec, done func(*host.SharedFD, err
 		}
 		fd := k.v.NewFD()
 		k.listening[fd] = &Listening{Address: spec.Address, Settings: spec.Settings}
+		if k.OnListen != nil {
+			k.OnListen(k.listening[fd], true)
+		}
 		if !k.Defects.SocketNotStored {
 			spec.Store(fd)
 		}
@@ -73,10 +86,14 @@ func (k *Kernel) OpenSocket(spec *host.SocketSpec, done func(*host.SharedFD, err
 // TakeSocket implements [host.Sockets].
 func (k *Kernel) TakeSocket(fd int) *host.SharedFD {
 	return host.NewSharedFD(fd, func(fd int) {
-		if k.listening[fd] == nil {
+		l := k.listening[fd]
+		if l == nil {
 			k.fail("socket %d is closed, which is not open", fd)
 		}
 		delete(k.listening, fd)
+		if k.OnListen != nil && l != nil {
+			k.OnListen(l, false)
+		}
 		k.v.CloseFD(fd)
 	})
 }
@@ -122,9 +139,15 @@ func (k *Kernel) RestorePath(fd *host.SharedFD, a listen.Address, done func(bool
 // RemoveSocket implements [host.Sockets].
 func (k *Kernel) RemoveSocket(fd *host.SharedFD, _ listen.Address) { fd.Release() }
 
-// SocketConnections implements [host.Sockets]: there are none.
-func (k *Kernel) SocketConnections(_ []*host.SharedFD, done func(int, error)) {
-	k.session.Post(func() { done(0, nil) })
+// SocketConnections implements [host.Sockets]: only those that wait are open.
+func (k *Kernel) SocketConnections(fds []*host.SharedFD, done func(int, error)) {
+	n := 0
+	for _, fd := range fds {
+		if l := k.listening[fd.FD()]; l != nil {
+			n += l.Waiting
+		}
+	}
+	k.session.Post(func() { done(n, nil) })
 }
 
 // SocketQueues implements [host.Sockets].

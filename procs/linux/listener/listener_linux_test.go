@@ -295,3 +295,114 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	mustOpen(t, &config.Socket{Backlog: 5, FreeBind: true}, fmt.Sprintf("192.0.2.1:%d", freePort(t)))
 }
+
+// TestFamilies: an address of one family gets nothing of the other, so that both can be open with
+// one port; one without a host gets both.
+func TestFamilies(t *testing.T) {
+	port := freePort(t)
+	dials := func(network, host string) bool {
+		c, err := net.Dial(network, net.JoinHostPort(host, fmt.Sprint(port)))
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	}
+	s := &config.Socket{Backlog: 5}
+	six, err := Open(s, address(t, fmt.Sprintf("[::]:%d", port)))
+	if err != nil {
+		t.Skip("no IPv6:", err)
+	}
+	if !dials("tcp6", "::1") || dials("tcp4", "127.0.0.1") {
+		t.Error("[::] does not get IPv6 alone")
+	}
+	four := mustOpen(t, s, fmt.Sprintf("0.0.0.0:%d", port))
+	for fd, want := range map[int]string{six: "[::]", four: "0.0.0.0"} {
+		if a, err := Address(fd); err != nil || a != address(t, fmt.Sprintf("%s:%d", want, port)) {
+			t.Errorf("Address = %v, %v, want that of %s", a, err, want)
+		}
+	}
+	if !dials("tcp4", "127.0.0.1") {
+		t.Error("0.0.0.0 does not get IPv4")
+	}
+	unix.Close(six)
+	unix.Shutdown(four, unix.SHUT_RDWR)
+	port = freePort(t)
+	mustOpen(t, s, fmt.Sprintf(":%d", port))
+	if !dials("tcp6", "::1") || !dials("tcp4", "127.0.0.1") {
+		t.Error("an address without a host does not get both families")
+	}
+}
+
+// TestFIFOIsRestored: a FIFO whose path is gone is made again, as the same one. Its removal leaves
+// the path, and no second name.
+func TestFIFOIsRestored(t *testing.T) {
+	dir := t.TempDir()
+	a := address(t, "fifo:"+dir+"/f")
+	fd := mustOpen(t, &config.Socket{}, a.String())
+	if err := os.Remove(a.Path()); err != nil {
+		t.Fatal(err)
+	}
+	if restored, err := Restore(fd, a); !restored || err != nil {
+		t.Fatalf("Restore = %v, %v", restored, err)
+	}
+	if err := os.WriteFile(a.Path(), []byte("hello"), 0); err != nil {
+		t.Fatal(err)
+	}
+	var text [8]byte
+	if n, err := unix.Read(fd, text[:]); err != nil || string(text[:n]) != "hello" {
+		t.Errorf("read %q, %v", text[:n], err)
+	}
+	if err := Remove(fd, a); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != "f" {
+		t.Errorf("%v, %v are left, want f", left, err)
+	}
+}
+
+// TestPathLeadsElsewhere: a path whose directory is replaced between the check and the removal does
+// not let superd remove a file of the new one.
+func TestPathLeadsElsewhere(t *testing.T) {
+	top := t.TempDir()
+	here, moved := top+"/here", top+"/moved"
+	if err := os.Mkdir(here, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	a := address(t, "unix:"+here+"/s")
+	fd := mustOpen(t, &config.Socket{Backlog: 5}, a.String())
+	dir, err := openDirectory(a.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.close()
+	if err := errors.Join(os.Rename(here, moved), os.Mkdir(here, 0o755), os.WriteFile(a.Path(), nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.removeOwn(fd, dir.name, a); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(a.Path()); err != nil {
+		t.Errorf("the other file: %v", err)
+	}
+	if _, err := os.Lstat(moved + "/s"); !os.IsNotExist(err) {
+		t.Errorf("the socket: %v, want it removed", err)
+	}
+}
+
+// TestStaleWithLongName: a stale socket is replaced also where its name nearly fills the address.
+func TestStaleWithLongName(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir, err := os.MkdirTemp("/tmp", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	a := address(t, "unix:"+dir+"/"+strings.Repeat("x", maxPath-len(dir)-1))
+	for range 2 {
+		fd, err := Open(&config.Socket{Backlog: 5}, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unix.Close(fd)
+	}
+}

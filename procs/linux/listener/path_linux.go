@@ -27,6 +27,9 @@ func mode(s *config.Socket) uint32 {
 	return *s.Mode
 }
 
+// maxPath is the length of the longest path of a Unix socket. Source: man 7 unix, sun_path.
+const maxPath = 107
+
 // kindOf returns the type of a Unix socket.
 func kindOf(a listen.Address) int {
 	if a.Network == listen.Unixgram {
@@ -70,8 +73,13 @@ func openUnix(s *config.Socket, a listen.Address) (int, error) {
 // removeStale removes the path of a socket that nobody has open.
 func removeStale(a listen.Address) error {
 	path := a.Path()
+	dir, err := openDirectory(path)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
 	var stat unix.Stat_t
-	if err := unix.Lstat(path, &stat); err != nil {
+	if err := unix.Fstatat(dir.fd, dir.name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return &os.PathError{Op: "look at", Path: path, Err: err}
 	}
 	if stat.Mode&unix.S_IFMT != unix.S_IFSOCK {
@@ -84,11 +92,15 @@ func removeStale(a listen.Address) error {
 	defer unix.Close(probe)
 	// A live one accepts, has a full backlog (EAGAIN), is of another type (EPROTOTYPE), or is bound
 	// and does not listen yet. Connections that a dead one has accepted have its path, too.
-	if err := unix.Connect(probe, &unix.SockaddrUnix{Name: path}); !errors.Is(err, unix.ECONNREFUSED) ||
+	to := dir.path(dir.name)
+	if len(to) > maxPath {
+		to = path
+	}
+	if err := unix.Connect(probe, &unix.SockaddrUnix{Name: to}); !errors.Is(err, unix.ECONNREFUSED) ||
 		slices.ContainsFunc(rivals(a), func(s found) bool { return s.state == closed }) {
 		return unix.EADDRINUSE
 	}
-	if err := unix.Unlink(path); err != nil && !errors.Is(err, unix.ENOENT) {
+	if err := unix.Unlinkat(dir.fd, dir.name, 0); err != nil && !errors.Is(err, unix.ENOENT) {
 		return &os.PathError{Op: "remove stale socket", Path: path, Err: err}
 	}
 	return nil
@@ -120,7 +132,12 @@ func openFIFO(s *config.Socket, path string) (int, error) {
 			return closeIf(&os.PathError{Op: "change mode of", Path: path, Err: err}, fd)
 		}
 	}
-	return closeIf(Change(fd, s, listen.Address{Network: listen.FIFO, Address: path}), fd)
+	a := listen.Address{Network: listen.FIFO, Address: path}
+	if err := Change(fd, s, a); err != nil {
+		return closeIf(err, fd)
+	}
+	linkSpare(a)
+	return fd, nil
 }
 
 // changePath gives the path of a socket its owner and mode. It never changes another file: a
@@ -208,18 +225,61 @@ func isOwn(fd, at int, a listen.Address) bool {
 	return err == nil && there.Mode&unix.S_IFMT == unix.S_IFSOCK && socket.pathInode == uint32(there.Ino)
 }
 
-// Remove removes the path of an open socket, unless another file has taken its place.
+// Remove removes the path of an open socket, unless another file has taken its place. Of a FIFO it
+// removes the second name only.
 func Remove(fd int, a listen.Address) error {
+	dir, err := openDirectory(a.Path())
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.close()
 	// A socket whose directory refuses it has no spare name
-	_ = removeOwn(fd, spare(a.Path()), a)
-	if err := removeOwn(fd, a.Path(), a); !errors.Is(err, unix.ENOENT) {
+	_ = dir.removeOwn(fd, dir.spare(), a)
+	if a.Network == listen.FIFO {
+		return nil
+	}
+	if err := dir.removeOwn(fd, dir.name, a); !errors.Is(err, unix.ENOENT) {
 		return err
 	}
 	return nil // a program has removed it
 }
 
-func removeOwn(fd int, path string, a listen.Address) error {
-	at, err := openPath(path)
+// A directory is the open directory of a path, and the name in it. What is checked and removed by
+// it is in the same directory, wherever others let the path lead meanwhile.
+type directory struct {
+	fd   int
+	name string
+}
+
+func openDirectory(path string) (directory, error) {
+	fd, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return directory{}, &os.PathError{Op: "open directory of", Path: path, Err: err}
+	}
+	return directory{fd, filepath.Base(path)}, nil
+}
+
+func (d directory) close() { unix.Close(d.fd) }
+
+// path returns a path of a name in the directory, for calls that take no descriptor.
+func (d directory) path(name string) string {
+	return "/proc/self/fd/" + strconv.Itoa(d.fd) + "/" + name
+}
+
+// open returns a descriptor of a name in the directory, without rights.
+func (d directory) open(name string) (fd int, err error) {
+	return unix.Openat(d.fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+}
+
+// spare returns the second name of a path that was bound: if it is removed, it can only be made
+// again by a link to the same file, and not by another bind(2) or mkfifo(3).
+func (d directory) spare() string { return "." + d.name + ".superd" }
+
+func (d directory) removeOwn(fd int, name string, a listen.Address) error {
+	at, err := d.open(name)
 	if err != nil {
 		return err
 	}
@@ -228,51 +288,57 @@ func removeOwn(fd int, path string, a listen.Address) error {
 	if !own {
 		return errReplaced
 	}
-	return unix.Unlink(path)
+	return unix.Unlinkat(d.fd, name, 0)
 }
 
 func openPath(path string) (fd int, err error) {
 	return unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 }
 
-// spare returns the second name of a Unix socket: a path that was removed can only be made again by
-// a link to the same file, and not by another bind(2).
-func spare(path string) string {
-	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".superd")
-}
-
-// linkSpare gives the path of a socket its second name, if the directory allows it.
+// linkSpare gives the path of a socket or FIFO its second name, if the directory allows it.
 func linkSpare(a listen.Address) {
-	path := a.Path()
-	if path == "" {
+	if a.Path() == "" {
 		return
 	}
-	var stat unix.Stat_t
-	if unix.Lstat(spare(path), &stat) == nil && stat.Mode&unix.S_IFMT == unix.S_IFSOCK {
-		_ = unix.Unlink(spare(path)) // of a socket of before
+	dir, err := openDirectory(a.Path())
+	if err != nil {
+		return
 	}
-	_ = unix.Link(path, spare(path))
+	defer dir.close()
+	var stat unix.Stat_t
+	if unix.Fstatat(dir.fd, dir.spare(), &stat, unix.AT_SYMLINK_NOFOLLOW) == nil {
+		if kind := stat.Mode & unix.S_IFMT; kind == unix.S_IFSOCK || kind == unix.S_IFIFO {
+			_ = unix.Unlinkat(dir.fd, dir.spare(), 0) // of a socket of before
+		}
+	}
+	_ = unix.Linkat(dir.fd, dir.name, dir.fd, dir.spare(), 0)
 }
 
-// Restore makes the path of an open Unix socket again if it is gone. It leaves another file in its
-// place alone.
+// Restore makes the path of an open Unix socket or FIFO again if it is gone. It leaves another file
+// in its place alone.
 func Restore(fd int, a listen.Address) (restored bool, err error) {
 	path := a.Path()
 	var stat unix.Stat_t
-	if err := unix.Lstat(path, &stat); !errors.Is(err, unix.ENOENT) || a.Network == listen.FIFO {
+	if err := unix.Lstat(path, &stat); !errors.Is(err, unix.ENOENT) {
 		return false, nil
 	}
-	at, err := openPath(spare(path))
+	dir, err := openDirectory(path)
 	if err != nil {
-		return false, &os.PathError{Op: "look at", Path: spare(path), Err: err}
+		return false, err
+	}
+	defer dir.close()
+	spare := filepath.Join(filepath.Dir(path), dir.spare())
+	at, err := dir.open(dir.spare())
+	if err != nil {
+		return false, &os.PathError{Op: "look at", Path: spare, Err: err}
 	}
 	defer unix.Close(at)
 	if !isOwn(fd, at, a) {
-		return false, &os.PathError{Op: "use", Path: spare(path), Err: errReplaced}
+		return false, &os.PathError{Op: "use", Path: spare, Err: errReplaced}
 	}
-	err = unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(at), unix.AT_FDCWD, path, unix.AT_SYMLINK_FOLLOW)
+	err = unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(at), dir.fd, dir.name, unix.AT_SYMLINK_FOLLOW)
 	if err != nil {
-		return false, &os.LinkError{Op: "link", Old: spare(path), New: path, Err: err}
+		return false, &os.LinkError{Op: "link", Old: spare, New: path, Err: err}
 	}
 	return true, nil
 }
