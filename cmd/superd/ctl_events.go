@@ -114,14 +114,14 @@ func followEvents(ctx context.Context, client *control.Client, query control.Eve
 
 // eventLine returns the line of one event for followEvents.
 func eventLine(e *control.Event, name string, nameWidth int, now time.Time, o terminal.Output, names *terminal.Palette) string {
-	head := fmt.Sprintf("%6s  %s  ", eventCursor(e), clock(e.At, now))
+	head := fmt.Sprintf("%6s  %s  ", eventCursor(e), report.Clock(e.At, now))
 	pad := strings.Repeat(" ", nameWidth-terminal.Width(name))
-	text := fmt.Sprintf("%-8s  %s", terminal.Sanitize(e.Kind), eventText(e))
+	text := fmt.Sprintf("%-8s  %s", terminal.Sanitize(e.Kind), report.EventText(e))
 	if o.Width > 0 {
 		text = terminal.Cut(text, max(o.Width-terminal.Width(head)-nameWidth-2, minEventText))
 	}
 	if o.Colour {
-		name, text = names.Colour(e.Instance).Paint(name), eventColour(e).Paint(text)
+		name, text = names.Colour(e.Instance).Paint(name), report.EventColour(e).Paint(text)
 	}
 	return head + name + pad + "  " + text
 }
@@ -142,10 +142,10 @@ func eventTable(all []control.Event, now time.Time, names *terminal.Palette) *te
 		e := &all[i]
 		t.Add(
 			terminal.Cell{Text: eventCursor(e)},
-			terminal.Cell{Text: clock(e.At, now)},
+			terminal.Cell{Text: report.Clock(e.At, now)},
 			terminal.Cell{Text: terminal.Sanitize(e.Instance), Colour: names.Colour(e.Instance)},
-			terminal.Cell{Text: terminal.Sanitize(e.Kind), Colour: eventColour(e)},
-			terminal.Cell{Text: eventText(e)},
+			terminal.Cell{Text: terminal.Sanitize(e.Kind), Colour: report.EventColour(e)},
+			terminal.Cell{Text: report.EventText(e)},
 		)
 	}
 	return t
@@ -157,106 +157,4 @@ func eventCursor(e *control.Event) string {
 		return ""
 	}
 	return strconv.FormatUint(e.Cursor, 10)
-}
-
-// eventText describes an event on one line. Text that may come from programs is sanitized.
-func eventText(e *control.Event) string {
-	var parts []string
-	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
-	switch e.Kind {
-	case control.KindState:
-		change := e.From + " -> " + e.State
-		if e.From == e.State {
-			change = e.State
-		}
-		add("%s: %s", change, e.Reason)
-		if e.RestartIn != nil {
-			add("next start in %s", report.Seconds(*e.RestartIn))
-		}
-	case control.KindStart:
-		add("pid %d, started %s", e.Pid, e.Reason)
-	case control.KindExit:
-		add("%s", e.Reason)
-		if e.Duration != nil {
-			add("after %s", report.Seconds(*e.Duration))
-		}
-		add("pid %d", e.Pid)
-		if e.CPU != nil {
-			add("cpu %s", report.CPUTime(*e.CPU))
-		}
-		if e.MaxRSS != nil {
-			add("memory %s", peak(*e.MaxRSS, e.RSSBound))
-		}
-	case control.KindOutput:
-		if e.Reason != "" {
-			add("%s", e.Reason)
-		}
-		for _, line := range e.Output {
-			add("%s", line)
-		}
-		return terminal.Sanitize(strings.Join(parts, " | "))
-	case control.KindCommand:
-		add("%s by %s", e.Reason, e.By)
-	case control.KindReload:
-		add("%s", e.Reason)
-		for _, line := range e.Output {
-			add("%s", line)
-		}
-	case control.KindSocket:
-		add("%s %s %s", e.Socket, e.Address, e.State)
-		if e.Reason != "" {
-			add("%s", e.Reason)
-		}
-	case control.KindRoll:
-		name := e.Reason
-		if e.Program != "" {
-			name = e.Program + ": " + e.Reason
-		}
-		add("%s", name)
-		if e.By != "" {
-			add("by %s", e.By)
-		}
-	case control.KindSuperd:
-		add("superd %s, pid %d", e.State, e.Pid)
-		if e.Reason != "" {
-			add("%s", e.Reason)
-		}
-	default:
-		add("%s", e.Reason)
-	}
-	return report.OneLine(strings.Join(parts, ", "))
-}
-
-func eventColour(e *control.Event) terminal.Colour {
-	switch e.Kind {
-	case control.KindState:
-		return report.StateColour(e.State)
-	case control.KindNoStart:
-		return terminal.Red
-	case control.KindOutage:
-		if e.State == control.OutageBegun {
-			return terminal.Red
-		}
-	case control.KindGap, control.KindSkip:
-		return terminal.Yellow
-	}
-	return terminal.NoColour
-}
-
-// clock returns the time of day of t, after its date unless that is today.
-func clock(t, now time.Time) string {
-	t = t.In(now.Location())
-	const milliseconds = "15:04:05.000"
-	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
-		return t.Format(milliseconds)
-	}
-	return t.Format(time.DateOnly + " " + milliseconds)
-}
-
-// peak returns a peak of memory in bytes, after < if it is only an upper bound.
-func peak(bytes int64, bound bool) string {
-	if bound {
-		return "<" + report.Memory(bytes)
-	}
-	return report.Memory(bytes)
 }

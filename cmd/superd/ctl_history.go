@@ -74,11 +74,11 @@ func historyTable(all []control.Run, now time.Time, names *terminal.Palette) *te
 		}
 		t.Add(
 			terminal.Cell{Text: terminal.Sanitize(r.Name), Colour: names.Colour(r.Name)},
-			terminal.Cell{Text: report.Shown(r.Started, func(t time.Time) string { return clock(t, now) })},
-			terminal.Cell{Text: report.Shown(r.Ended, func(t time.Time) string { return clock(t, now) })},
+			terminal.Cell{Text: report.Shown(r.Started, func(t time.Time) string { return report.Clock(t, now) })},
+			terminal.Cell{Text: report.Shown(r.Ended, func(t time.Time) string { return report.Clock(t, now) })},
 			terminal.Cell{Text: ran},
 			terminal.Cell{Text: report.Shown(r.CPU, report.CPUTime)},
-			terminal.Cell{Text: report.Shown(r.MaxRSS, func(bytes int64) string { return peak(bytes, r.RSSBound) })},
+			terminal.Cell{Text: report.Shown(r.MaxRSS, func(bytes int64) string { return report.Peak(bytes, r.RSSBound) })},
 			terminal.Cell{Text: report.Shown(r.Pid, strconv.Itoa)},
 			terminal.Cell{Text: terminal.Sanitize(r.Run[:min(len(r.Run), runBytes)])},
 			exit,
