@@ -32,7 +32,7 @@ var allowed = map[string]string{
 		internal/terminal internal/threads internal/words keeper keeper/fdstore logs logs/read loop pidfd procs procs/eventlog procs/host
 		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
-	"cmd/superd-ui":   "control control/locate internal/terminal metrics",
+	"cmd/superd-ui":   "control control/locate control/remote internal/terminal metrics top",
 	"control/server": `config config/listen control internal/escape internal/passwd internal/procfs internal/signame logs logs/follow
 		logs/segment pidfd procs procs/counters procs/diagnosis procs/eventlog procs/fsm procs/host
 		procs/probe procs/selection`,
@@ -40,6 +40,7 @@ var allowed = map[string]string{
 	"control/locate": "config control",
 	"control/remote": "control",
 	"metrics":        "control",
+	"top":            "cmd/superd/report control internal/terminal internal/words",
 	"doctor": `internal/execshim internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox
 		sandbox/shim`,
 	"procs": `config config/environ internal/signame internal/words logs loop loop/task pidfd
@@ -201,7 +202,7 @@ func TestImports(t *testing.T) {
 
 // heavy are modules, by the beginning of their path, that only superd-ui links: they would add to
 // the start of each `superd ctl` and to the memory of the supervisor.
-var heavy = []string{"github.com/prometheus/", "google.golang.org/protobuf"}
+var heavy = []string{"github.com/prometheus/", "google.golang.org/protobuf", "charm.land/", "github.com/charmbracelet/"}
 
 // TestHeavyModules: superd links none of the large modules of superd-ui.
 func TestHeavyModules(t *testing.T) {

@@ -54,7 +54,7 @@ func StatusTable(all []control.Status, now time.Time, names *terminal.Palette) *
 		if some {
 			row = append(row, terminal.Cell{Text: reasons[i]})
 		}
-		t.Add(append(row, terminal.Cell{Text: lastLineOf(s)})...)
+		t.Add(append(row, terminal.Cell{Text: LastLine(s)})...)
 	}
 	return t
 }
@@ -105,8 +105,8 @@ func Reason(s *control.Status, now time.Time) string {
 	return OneLine(strings.Join(all, "; "))
 }
 
-// lastLineOf returns the last line of output, after the status text of the program in brackets.
-func lastLineOf(s *control.Status) string {
+// LastLine returns the last line of output, after the status text of the program in brackets.
+func LastLine(s *control.Status) string {
 	line := Shown(s.LastLine, terminal.Sanitize)
 	if s.StatusText != nil {
 		line = strings.TrimSuffix("["+terminal.Sanitize(*s.StatusText)+"] "+line, " ")

@@ -79,7 +79,7 @@ func TestReasonAndLastLine(t *testing.T) {
 			control.Status{State: "failed", LastLine: new("\x1b[2J\tx"), Reason: new("\u009b2J")}, `\u009b2J`, `\x1b[2J x`},
 	}
 	for _, tt := range tests {
-		if got, line := Reason(&tt.s, now), lastLineOf(&tt.s); got != tt.reason || line != tt.line {
+		if got, line := Reason(&tt.s, now), LastLine(&tt.s); got != tt.reason || line != tt.line {
 			t.Errorf("%s: reason %q, last line %q, want %q, %q", tt.name, got, line, tt.reason, tt.line)
 		}
 	}
