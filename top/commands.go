@@ -84,7 +84,7 @@ func (m *Model) command(verb string, all []*program, do func(context.Context, Cl
 			return resultMsg{verb, results, err}
 		})
 	}
-	return tea.Batch(cmds...)
+	return batch(cmds...)
 }
 
 // message returns what is to be said about the end of a command: what has failed first.

@@ -50,9 +50,10 @@ func (m *Model) commonKey(key string) tea.Cmd {
 	case "q":
 		return tea.Quit
 	case "ctrl+z":
+		m.screen.leave()
 		return tea.Suspend
 	case "ctrl+l":
-		return tea.ClearScreen
+		m.screen.clear = true
 	case "?", "f1":
 		return m.toggle(helpPane)
 	case "l":
@@ -144,7 +145,7 @@ func (m *Model) sorted() tea.Cmd {
 	cmd := m.arrange()
 	if m.list.order.live() {
 		for i := range m.feeds {
-			cmd = tea.Batch(cmd, m.soon(i))
+			cmd = batch(cmd, m.soon(i))
 		}
 	}
 	return cmd

@@ -17,6 +17,9 @@ type Model struct {
 	names   []string
 	colour  bool
 	send    func(tea.Msg) // from any goroutine
+	screen  *screen
+	drawn   time.Time // when the last frame was drawn
+	drawing bool      // a frame is due
 
 	width, height int
 	blurred       bool // the terminal has told that it has lost the focus
@@ -48,6 +51,7 @@ func newModel(ctx context.Context, o Options) *Model {
 	m := &Model{
 		ctx: ctx, sources: o.Sources, names: o.Names, colour: o.Colour, dark: true, list: newList(),
 		feeds: make([]feedState, len(o.Sources)), send: func(tea.Msg) {}, now: time.Now,
+		screen: &screen{out: o.Output, fd: int(o.Input.Fd())},
 	}
 	for i := range m.feeds {
 		m.feeds[i] = feedState{whole: true, interval: m.shortest(i), waiting: true}
@@ -64,57 +68,88 @@ func nextMinute() tea.Cmd {
 }
 
 // Init implements [tea.Model].
-func (m *Model) Init() tea.Cmd { return tea.Batch(tea.RequestBackgroundColor, nextMinute()) }
+func (m *Model) Init() tea.Cmd { return batch(tea.RequestBackgroundColor, nextMinute()) }
 
-// Update implements [tea.Model].
+// Update implements [tea.Model]. It draws what has changed.
 func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	if p, is := msg.(panicked); is {
+		panic(p)
+	}
+	return m, batch(m.update(msg), m.redraw())
+}
+
+// View implements [tea.Model]. It is empty, as screen.go draws.
+func (m *Model) View() tea.View { return tea.NewView("") }
+
+// A frameMsg comes when a frame is due.
+type frameMsg struct{}
+
+// redraw draws a frame, or has it drawn when the last one is long enough ago.
+func (m *Model) redraw() tea.Cmd {
+	if m.drawing {
+		return nil
+	}
+	if left := framePeriod - time.Since(m.drawn); left > 0 {
+		m.drawing = true
+		return tea.Tick(left, func(time.Time) tea.Msg { return frameMsg{} })
+	}
+	m.screen.draw(m.frame())
+	m.drawn = time.Now()
+	return nil
+}
+
+func (m *Model) update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
-	case panicked:
-		panic(msg.value)
+	case frameMsg:
+		m.drawing = false
+	case tea.ResumeMsg:
+		if err := m.screen.enter(); err != nil {
+			m.status = errorMessage(err)
+		}
 	case tea.WindowSizeMsg:
-		m.width, m.height = msg.Width, msg.Height
-		return m, m.moved(m.rewrap())
+		m.width, m.height, m.screen.clear = msg.Width, msg.Height, true
+		return m.moved(m.rewrap())
 	case tea.BackgroundColorMsg:
 		m.dark = msg.IsDark()
 	case tea.FocusMsg:
 		m.blurred = false
-		return m, m.wake()
+		return m.wake()
 	case tea.BlurMsg:
 		m.blurred = true
 	case minuteMsg:
-		return m, nextMinute()
+		return nextMinute()
 	case tea.KeyPressMsg:
-		return m, m.key(msg)
+		return m.key(msg)
 	case tea.PasteMsg:
 		if m.prompt != nil {
-			return m, m.prompt.paste(msg.Content)
+			return m.prompt.paste(msg.Content)
 		}
 	case tea.MouseWheelMsg:
-		return m, m.wheel(msg.Mouse())
+		return m.wheel(msg.Mouse())
 	case tea.MouseClickMsg:
-		return m, m.click(msg.Mouse())
+		return m.click(msg.Mouse())
 	case briefMsg:
-		return m, m.brief(msg)
+		return m.brief(msg)
 	case lostMsg:
 		m.feeds[msg.source].lost, m.feeds[msg.source].lostAt = msg.why, msg.at
 	case pollMsg:
-		return m, m.poll(msg)
+		return m.poll(msg)
 	case statusMsg:
-		return m, m.gotStatus(msg)
+		return m.gotStatus(msg)
 	case linesMsg:
 		if msg.pane == m.pane.number {
 			m.pane.pager.add(msg.joins, msg.lines)
 		}
 	case textMsg:
-		return m, m.gotText(msg)
+		return m.gotText(msg)
 	case openMsg:
 		if msg.pane == m.pane.number {
-			return m, m.open()
+			return m.open()
 		}
 	case resultMsg:
 		m.status = msg.message()
 	}
-	return m, nil
+	return nil
 }
 
 // say shows a message.
@@ -166,7 +201,7 @@ func (m *Model) moved(also tea.Cmd) tea.Cmd {
 		m.chosen = p.id
 		cmds = append(cmds, m.turnTo(p.id))
 	}
-	return tea.Batch(append(cmds, also, m.readVisible())...)
+	return batch(append(cmds, also, m.readVisible())...)
 }
 
 // visible returns the rows of the table that are on the screen.

@@ -140,7 +140,7 @@ func (m *Model) open() tea.Cmd {
 	if m.pane.kind == allEventsPane {
 		of.name = ""
 	}
-	b := newBatch(func(joins bool, lines []line) { m.send(linesMsg{number, lines, joins}) })
+	b := newLineQueue(func(joins bool, lines []line) { m.send(linesMsg{number, lines, joins}) })
 	if m.pane.kind == logPane {
 		go m.guard(func() { m.streamLog(ctx, of, b) })
 	} else {

@@ -105,7 +105,7 @@ func (m *Model) brief(msg briefMsg) tea.Cmd {
 	for _, name := range changed {
 		f.stale[name] = struct{}{}
 	}
-	return tea.Batch(m.arrange(), m.soon(msg.source), m.refreshPane(msg.source))
+	return batch(m.arrange(), m.soon(msg.source), m.refreshPane(msg.source))
 }
 
 // poll makes a request that is due.
@@ -194,7 +194,7 @@ func (m *Model) gotStatus(msg statusMsg) tea.Cmd {
 		f.again = false
 		cmds = append(cmds, m.soon(msg.source))
 	}
-	return tea.Batch(append(cmds, m.schedule(msg.source, max(f.interval, idleFactor*f.took)))...)
+	return batch(append(cmds, m.schedule(msg.source, max(f.interval, idleFactor*f.took)))...)
 }
 
 // readVisible makes a request if a visible row was never read, or long ago.
@@ -213,7 +213,7 @@ func (m *Model) readVisible() tea.Cmd {
 			}
 		}
 	}
-	return tea.Batch(cmds...)
+	return batch(cmds...)
 }
 
 // wake makes the requests that waited for the focus.
@@ -226,5 +226,5 @@ func (m *Model) wake() tea.Cmd {
 			cmds = append(cmds, m.soon(i))
 		}
 	}
-	return tea.Batch(cmds...)
+	return batch(cmds...)
 }

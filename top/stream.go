@@ -25,9 +25,9 @@ type linesMsg struct {
 	joins bool
 }
 
-// A batch collects lines, and sends them in messages that are not too frequent. Of more than a pane
+// A lineQueue collects lines, and sends them in messages that are not too frequent. Of more than a pane
 // holds it keeps the newest ones.
-type batch struct {
+type lineQueue struct {
 	send func(joins bool, lines []line)
 	wake chan struct{}
 
@@ -38,12 +38,12 @@ type batch struct {
 	open    bool // the last line has no end yet
 }
 
-func newBatch(send func(joins bool, lines []line)) *batch {
-	return &batch{send: send, wake: make(chan struct{}, 1)}
+func newLineQueue(send func(joins bool, lines []line)) *lineQueue {
+	return &lineQueue{send: send, wake: make(chan struct{}, 1)}
 }
 
 // add adds a line. If it continues, and the line before has no end, it is appended to that.
-func (b *batch) add(l line, continues, partial bool) {
+func (b *lineQueue) add(l line, continues, partial bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	joins := continues && b.open
@@ -71,7 +71,7 @@ func (b *batch) add(l line, continues, partial bool) {
 }
 
 // take returns what was added since the last call.
-func (b *batch) take() (lines []line, joins bool) {
+func (b *lineQueue) take() (lines []line, joins bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	lines, joins = b.lines, b.joins
@@ -92,7 +92,7 @@ func gapLine(missing int) line {
 }
 
 // run sends what is added until ctx is done.
-func (b *batch) run(ctx context.Context) {
+func (b *lineQueue) run(ctx context.Context) {
 	for {
 		select {
 		case <-b.wake:
@@ -108,7 +108,7 @@ func (b *batch) run(ctx context.Context) {
 
 // stream calls read until ctx is done, with pauses. It adds the errors that a connection does not
 // explain as lines.
-func (m *Model) stream(ctx context.Context, b *batch, read func() error) {
+func (m *Model) stream(ctx context.Context, b *lineQueue, read func() error) {
 	go m.guard(func() { b.run(ctx) })
 	pause, last := firstPause, ""
 	for ctx.Err() == nil {
@@ -130,7 +130,7 @@ func (m *Model) stream(ctx context.Context, b *batch, read func() error) {
 }
 
 // streamLog follows the log of an instance into a pane. It goes on where it was when superd is back.
-func (m *Model) streamLog(ctx context.Context, of id, b *batch) {
+func (m *Model) streamLog(ctx context.Context, of id, b *lineQueue) {
 	query := control.LogQuery{
 		Names: []string{of.name}, Lines: maxLines, Follow: true, Skip: true, Times: true,
 		Cursors: map[string]string{},
@@ -144,7 +144,7 @@ func (m *Model) streamLog(ctx context.Context, of id, b *batch) {
 }
 
 // addBlock adds the lines of a block.
-func addBlock(b *batch, block *control.LogBlock) {
+func addBlock(b *lineQueue, block *control.LogBlock) {
 	if block.Note != nil {
 		b.add(line{text: "── " + oneLine(*block.Note) + " ──", colour: terminal.Yellow}, false, false)
 		return
@@ -164,7 +164,7 @@ func addBlock(b *batch, block *control.LogBlock) {
 }
 
 // streamEvents follows the events of an instance, or of all if it has no name, into a pane.
-func (m *Model) streamEvents(ctx context.Context, of id, b *batch) {
+func (m *Model) streamEvents(ctx context.Context, of id, b *lineQueue) {
 	query := control.EventQuery{Lines: maxLines, Follow: true}
 	if of.name != "" {
 		query.Names = []string{of.name}

@@ -2,7 +2,7 @@
 // panes for their output, events, processes and dependencies.
 //
 // A [Model] holds all that is shown. It belongs to the goroutine of bubbletea, which passes it a
-// message at a time and draws what its View returns, at most [framesPerSecond] times a second. What
+// message at a time. After each the screen is drawn, but at most ten times a second (screen.go). What
 // waits for superd runs in goroutines of its own and comes back as a message: a feed for each superd
 // (feed.go), a stream for the open pane (stream.go), and one request at a time (requests.go). None of
 // them does anything while nothing changes.
@@ -10,10 +10,10 @@ package top
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	framesPerSecond = 10
+	framePeriod = 100 * time.Millisecond // at least, from frame to frame
 
 	// endTimeout bounds the wait for a terminal that takes no output any more.
 	endTimeout = 2 * time.Second
@@ -61,55 +61,97 @@ type Options struct {
 
 // Run shows the screen until the user quits it or a signal ends it, which is no error. The terminal
 // is then as before.
-func Run(ctx context.Context, o Options) error {
+func Run(ctx context.Context, o Options) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	before, err := term.GetState(int(o.Input.Fd()))
-	if err != nil {
-		return fmt.Errorf("read settings of terminal: %w", err)
-	}
 	m := newModel(ctx, o)
-	p := tea.NewProgram(m, tea.WithInput(o.Input), tea.WithOutput(o.Output), tea.WithFPS(framesPerSecond),
-		tea.WithoutSignalHandler())
+	if err := m.screen.enter(); err != nil {
+		return err
+	}
+	defer m.screen.leave() // also in a panic, whose text is then on the usual screen
+	p := tea.NewProgram(m, tea.WithInput(o.Input), tea.WithOutput(o.Output), tea.WithoutRenderer(), tea.WithFPS(1),
+		tea.WithoutSignalHandler(), tea.WithoutCatchPanics())
 	m.send = p.Send
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
-	go func() {
+	ends := make(chan os.Signal, 1)
+	signal.Notify(ends, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(ends)
+	resizes := make(chan os.Signal, 1)
+	signal.Notify(resizes, syscall.SIGWINCH)
+	defer signal.Stop(resizes)
+	go m.endOn(ctx, ends, p.Quit)
+	go m.resizeOn(ctx, resizes, o.Output)
+	for i := range o.Sources {
+		go m.guard(func() { m.follow(ctx, i) })
+	}
+	if _, err = p.Run(); err != nil {
+		return fmt.Errorf("use terminal: %w", err)
+	}
+	return nil
+}
+
+// endOn calls quit when a signal comes.
+func (m *Model) endOn(ctx context.Context, signals <-chan os.Signal, quit func()) {
+	select {
+	case <-signals:
+	case <-ctx.Done():
+		return
+	}
+	go quit()
+	select {
+	case <-ctx.Done():
+	case <-time.After(endTimeout):
+		m.screen.restore() // the terminal takes no output, so drawing waits for it
+		os.Exit(1)
+	}
+}
+
+// resizeOn tells the size of the terminal, now and when a signal comes.
+func (m *Model) resizeOn(ctx context.Context, signals <-chan os.Signal, terminal *os.File) {
+	for {
+		if width, height, err := term.GetSize(int(terminal.Fd())); err == nil {
+			m.send(tea.WindowSizeMsg{Width: width, Height: height})
+		}
 		select {
 		case <-signals:
 		case <-ctx.Done():
 			return
 		}
-		go p.Quit()
-		select {
-		case <-ctx.Done():
-		case <-time.After(endTimeout):
-			// The terminal takes no output, so bubbletea waits for it.
-			_ = term.Restore(int(o.Input.Fd()), before)
-			os.Exit(1)
-		}
-	}()
-	for i := range o.Sources {
-		go m.guard(func() { m.follow(ctx, i) })
 	}
-	_, err = p.Run()
-	if errors.Is(err, tea.ErrProgramPanic) {
-		_ = term.Restore(int(o.Input.Fd()), before)
-		return errors.New("superd top broke: please report what stands above")
-	}
-	return err
 }
 
-// panicked carries the panic of a goroutine to that of bubbletea, which restores the terminal.
-type panicked struct{ value any }
+// panicked carries the panic of a goroutine to that of bubbletea, where [Run] restores the terminal.
+type panicked struct {
+	value any
+	stack []byte // of the goroutine
+}
+
+// Error implements error, so that the runtime prints it.
+func (p panicked) Error() string { return fmt.Sprintf("%v\n%s", p.value, p.stack) }
 
 // guard calls f, and passes on its panic.
 func (m *Model) guard(f func()) {
 	defer func() {
 		if v := recover(); v != nil {
-			m.send(panicked{v})
+			m.send(panicked{v, debug.Stack()})
 		}
 	}()
 	f()
+}
+
+// batch is [tea.Batch] of commands whose panics become messages.
+func batch(cmds ...tea.Cmd) tea.Cmd {
+	var guarded []tea.Cmd
+	for _, cmd := range cmds {
+		if cmd != nil {
+			guarded = append(guarded, func() (msg tea.Msg) {
+				defer func() {
+					if v := recover(); v != nil {
+						msg = panicked{v, debug.Stack()}
+					}
+				}()
+				return cmd()
+			})
+		}
+	}
+	return tea.Batch(guarded...)
 }

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	tea "charm.land/bubbletea/v2"
-
 	"superd/cmd/superd/report"
 	"superd/control"
 	"superd/internal/terminal"
@@ -67,8 +65,8 @@ func (m *Model) size() (width, height int) {
 // on a row while a pane has all the room.
 func (m *Model) tableRows() int { return max(1, m.layout().rows) }
 
-// View implements [tea.Model].
-func (m *Model) View() tea.View {
+// frame returns what the screen is to show.
+func (m *Model) frame() frame {
 	width, height := m.size()
 	l := m.layout()
 	lines := make([]string, 0, height)
@@ -87,16 +85,7 @@ func (m *Model) View() tea.View {
 	if height > 1 {
 		lines = append(lines[:height-1], last)
 	}
-	v := tea.NewView(strings.Join(lines, "\n"))
-	v.AltScreen, v.ReportFocus = true, true
-	if m.mouse {
-		v.MouseMode = tea.MouseModeCellMotion
-	}
-	if cursor >= 0 {
-		v.Cursor = tea.NewCursor(cursor, height-1)
-		v.Cursor.Blink = false
-	}
-	return v
+	return frame{lines: lines, cursor: cursor, mouse: m.mouse}
 }
 
 // paint colours text. On a light background it takes darker colours.
