@@ -14,6 +14,7 @@ need bash bash
 need systemd systemd-notify   # a program that tells that it is ready
 need perl-base perl           # a chain of forks that is fast enough
 need python3 python3          # its http.server, as a program
+need tmux tmux                 # a terminal for superd top
 need postgresql-client pg_isready
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"    # a database
 [ -e /usr/include/stdlib.h ] || missing="$missing libc6-dev"

@@ -31,7 +31,8 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 		return nil
 	case m.copying:
 		m.copying = false
-		return m.copy(k.String())
+		m.copy(k.String())
+		return nil
 	}
 	m.status = message{}
 	if m.pane.focused {
@@ -212,7 +213,7 @@ func (m *Model) paneKey(key string) (cmd tea.Cmd, handled bool) {
 			m.say("nothing to copy")
 			return nil, true
 		}
-		return m.copied("line", text), true
+		m.copied("line", text)
 	default:
 		return nil, false
 	}
@@ -251,21 +252,21 @@ func (m *Model) find(query string, step int) {
 }
 
 // copy copies what the key after y names.
-func (m *Model) copy(key string) tea.Cmd {
+func (m *Model) copy(key string) {
 	p := m.current()
 	if p == nil {
-		return nil
+		return
 	}
 	switch key {
 	case "n", "y":
-		return m.copied("name", p.name)
+		m.copied("name", p.name)
 	case "r":
-		return m.copied("reason", whole(p.status.Reason))
+		m.copied("reason", whole(p.status.Reason))
 	case "l":
-		return m.copied("last line", whole(p.status.LastLine))
+		m.copied("last line", whole(p.status.LastLine))
+	default:
+		m.say("not copied")
 	}
-	m.say("not copied")
-	return nil
 }
 
 func whole(text *string) string {
@@ -276,13 +277,13 @@ func whole(text *string) string {
 }
 
 // copied passes text to the clipboard of the terminal (OSC 52).
-func (m *Model) copied(what, text string) tea.Cmd {
+func (m *Model) copied(what, text string) {
 	if text == "" {
 		m.say("there is no %s to copy", what)
-		return nil
+		return
 	}
 	m.say("copied the %s: %s", what, text)
-	return tea.SetClipboard(text)
+	m.screen.copy(text)
 }
 
 // wheel scrolls what is below the mouse.

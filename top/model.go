@@ -68,7 +68,7 @@ func nextMinute() tea.Cmd {
 }
 
 // Init implements [tea.Model].
-func (m *Model) Init() tea.Cmd { return batch(tea.RequestBackgroundColor, nextMinute()) }
+func (m *Model) Init() tea.Cmd { return nextMinute() }
 
 // Update implements [tea.Model]. It draws what has changed.
 func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
@@ -106,8 +106,8 @@ func (m *Model) update(msg tea.Msg) tea.Cmd {
 		if err := m.screen.enter(); err != nil {
 			m.status = errorMessage(err)
 		}
-	case tea.WindowSizeMsg:
-		m.width, m.height, m.screen.clear = msg.Width, msg.Height, true
+	case sizeMsg:
+		m.width, m.height, m.screen.clear = msg.width, msg.height, true
 		return m.moved(m.rewrap())
 	case tea.BackgroundColorMsg:
 		m.dark = msg.IsDark()

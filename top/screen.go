@@ -1,6 +1,7 @@
 package top
 
 import (
+	"encoding/base64"
 	"fmt"
 	"io"
 	"strings"
@@ -10,6 +11,8 @@ import (
 
 // Sequences of xterm, which all common terminals support or ignore.
 const (
+	askBackground = "\x1b]11;?\x07" // the answer is a message of bubbletea
+
 	// Alternate screen, no cursor, no line wrap, reports of focus, pasted text in brackets
 	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?1004h\x1b[?2004h\x1b[H\x1b[2J"
 	leaveScreen = mouseOff + "\x1b[?2004l\x1b[?1004l\x1b[?7h\x1b[?25h\x1b[?1049l"
@@ -56,7 +59,7 @@ func (s *screen) enter() error {
 	}
 	s.open, s.clear = true, true
 	s.last = frame{cursor: -1}
-	_, err := io.WriteString(s.out, enterScreen)
+	_, err := io.WriteString(s.out, enterScreen+askBackground)
 	return err
 }
 
@@ -76,6 +79,11 @@ func (s *screen) restore() {
 	if s.usual != nil {
 		_ = term.Restore(s.fd, s.usual)
 	}
+}
+
+// copy passes text to the clipboard of the terminal, which may refuse it.
+func (s *screen) copy(text string) {
+	_, _ = fmt.Fprintf(s.out, "\x1b]52;c;%s\x07", base64.StdEncoding.EncodeToString([]byte(text)))
 }
 
 // draw shows a frame.

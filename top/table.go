@@ -96,6 +96,12 @@ func (m *Model) columns(width int) []column {
 	if last := &all[len(all)-1]; last.width == 0 {
 		last.width = width - need() + minInfo
 	}
+	if over := need() - width; over > 0 && all[0].width-over >= minName/2 {
+		all[0].width -= over
+	} else if over > 0 {
+		all = all[:1]
+		all[0].width = width
+	}
 	return all
 }
 
@@ -147,7 +153,11 @@ func (m *Model) row(p *program, columns []column, width int, now time.Time, chos
 			text += " "
 		}
 		cell, colour := c.cell(p, now)
-		cell = c.fit(cell)
+		if i == len(columns)-1 && !c.right {
+			cell = terminal.Cut(cell, c.width)
+		} else {
+			cell = c.fit(cell)
+		}
 		switch {
 		case chosen:
 		case lost:

@@ -105,11 +105,14 @@ func (m *Model) endOn(ctx context.Context, signals <-chan os.Signal, quit func()
 	}
 }
 
+// A sizeMsg has the size of the terminal. That of bubbletea only guesses without its renderer.
+type sizeMsg struct{ width, height int }
+
 // resizeOn tells the size of the terminal, now and when a signal comes.
 func (m *Model) resizeOn(ctx context.Context, signals <-chan os.Signal, terminal *os.File) {
 	for {
 		if width, height, err := term.GetSize(int(terminal.Fd())); err == nil {
-			m.send(tea.WindowSizeMsg{Width: width, Height: height})
+			m.send(sizeMsg{width, height})
 		}
 		select {
 		case <-signals:

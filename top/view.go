@@ -84,6 +84,8 @@ func (m *Model) frame() frame {
 	last, cursor := m.lastLine(width)
 	if height > 1 {
 		lines = append(lines[:height-1], last)
+	} else {
+		lines, cursor = lines[:1], -1
 	}
 	return frame{lines: lines, cursor: cursor, mouse: m.mouse}
 }
@@ -179,7 +181,7 @@ func (m *Model) lastLine(width int) (text string, cursor int) {
 	case m.status.text != "":
 		return m.paint(m.status.colour, terminal.Cut(m.status.text, width)), -1
 	}
-	hints := "?: help  /: filter  l: log  w: why  u: start  d: stop  r: restart  s: sort  q: quit"
+	hints := "?: help  /: filter  l: log  w: why  u: start  d: stop  r: restart  q: quit"
 	if m.pane.focused {
 		hints = "?: help  /: search  n: next  y: copy  Escape: back  q: quit"
 	}
@@ -195,7 +197,10 @@ func (m *Model) paneLines(width, rows int) []string {
 		if p.follow {
 			title += ", following"
 		} else {
-			title += fmt.Sprintf(", paused %s above the end", words.Plural(max(0, p.end()-top-len(shown)), "line"))
+			title += ", paused"
+			if below := p.end() - top - len(shown); below > 0 {
+				title += " " + words.Plural(below, "line") + " above the end"
+			}
 		}
 		if p.first > 0 {
 			title += fmt.Sprintf(", without the first %d", p.first)
