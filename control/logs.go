@@ -27,8 +27,8 @@ type LogQuery struct {
 	Skip  bool
 	Times bool // with Follow, raw lines have the time at which they came, if that is known
 
-	// Cursors are where to continue, by the part of a cursor before its last colon. [Client.Logs] keeps
-	// the last ones in it if it follows, so that a further call misses nothing. nil: none.
+	// Cursors are where to continue, by the part of a cursor before its last colon. [Client.Logs]
+	// keeps the last ones in it if it follows, so that a further call misses nothing. nil: none.
 	Cursors map[string]string
 }
 

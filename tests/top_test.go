@@ -108,7 +108,8 @@ func (p *pane) pid() (pid int) {
 	p.t.Helper()
 	shell := strings.TrimSpace(p.must("display-message", "-p", "#{pane_pid}"))
 	harness.Until(p.t, "superd top runs", func() bool {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%s/task/%[1]s/children", shell)) // empty: it has not begun
+		// Empty: it has not begun
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%s/task/%[1]s/children", shell))
 		pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
 		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 		return string(name) == "superd-ui\n"

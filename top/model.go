@@ -39,6 +39,12 @@ type Model struct {
 	copying bool          // the next key says what to copy
 	status  message
 	now     func() time.Time
+	after   func(time.Duration, func() tea.Msg) tea.Cmd
+}
+
+// after calls f in d.
+func after(d time.Duration, f func() tea.Msg) tea.Cmd {
+	return tea.Tick(d, func(time.Time) tea.Msg { return f() })
 }
 
 // A message stands in the last line until the next key.
@@ -50,7 +56,8 @@ type message struct {
 func newModel(ctx context.Context, o Options) *Model {
 	m := &Model{
 		ctx: ctx, sources: o.Sources, names: o.Names, colour: o.Colour, dark: true, list: newList(),
-		feeds: make([]feedState, len(o.Sources)), send: func(tea.Msg) {}, now: time.Now,
+		feeds: make([]feedState, len(o.Sources)), send: func(tea.Msg) {},
+		now: time.Now, after: after,
 		screen: &screen{out: o.Output, fd: int(o.Input.Fd())},
 	}
 	for i := range m.feeds {
@@ -91,7 +98,7 @@ func (m *Model) redraw() tea.Cmd {
 	}
 	if left := framePeriod - time.Since(m.drawn); left > 0 {
 		m.drawing = true
-		return tea.Tick(left, func(time.Time) tea.Msg { return frameMsg{} })
+		return m.after(left, func() tea.Msg { return frameMsg{} })
 	}
 	m.screen.draw(m.frame())
 	m.drawn = time.Now()
@@ -165,7 +172,7 @@ func (m *Model) current() *program {
 	return m.list.shown[m.cursor]
 }
 
-// arrange filters and sorts the table anew. The cursor stays on its program, if that is still shown.
+// arrange filters and sorts the table anew. The cursor stays on its program, if that is shown.
 func (m *Model) arrange() tea.Cmd {
 	m.list.arrange()
 	found := false

@@ -48,6 +48,18 @@ func (c *fakeClient) Signal(_ context.Context, signal string, names []string) ([
 	return c.record("signal "+signal, names)
 }
 
+func (c *fakeClient) Logs(ctx context.Context, _ control.LogQuery, _ func(*control.LogBlock) error, _ func() error) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (c *fakeClient) Events(ctx context.Context, _ control.EventQuery, _ func([]byte) error) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (c *fakeClient) Config(context.Context, []string) ([]control.Configured, error) { return nil, nil }
+
 func (c *fakeClient) Why(context.Context, []string) ([]control.Why, error) {
 	return []control.Why{{Text: "it is so\nand so\x1b[2J"}}, nil
 }
@@ -57,7 +69,7 @@ func testModel(t *testing.T, width, height int) (*Model, *fakeClient) {
 	t.Helper()
 	client := &fakeClient{}
 	m := newModel(t.Context(), Options{Sources: []Source{{Client: client}}, Input: os.Stdin, Output: os.Stdout})
-	m.screen.open = false
+	m.after = func(time.Duration, func() tea.Msg) tea.Cmd { return nil }
 	m.width, m.height = width, height
 	m.list = testList(t)
 	m.feeds[0].waiting, m.feeds[0].whole = false, false
@@ -88,20 +100,15 @@ func carryOut(m *Model, cmd tea.Cmd) {
 	if cmd == nil {
 		return
 	}
-	done := make(chan tea.Msg, 1)
-	go func() { done <- cmd() }()
-	select {
-	case msg := <-done:
-		if all, ok := msg.(tea.BatchMsg); ok {
-			for _, cmd := range all {
-				carryOut(m, cmd)
-			}
-			return
+	msg := cmd()
+	if all, ok := msg.(tea.BatchMsg); ok {
+		for _, cmd := range all {
+			carryOut(m, cmd)
 		}
-		if _, quit := msg.(tea.QuitMsg); !quit && msg != nil {
-			carryOut(m, m.update(msg))
-		}
-	case <-time.After(20 * time.Millisecond): // a timer
+		return
+	}
+	if _, quit := msg.(tea.QuitMsg); !quit && msg != nil {
+		carryOut(m, m.update(msg))
 	}
 }
 

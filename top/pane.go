@@ -122,7 +122,7 @@ func (m *Model) turnTo(of id) tea.Cmd {
 	m.pane.number++
 	m.pane.pager = newPager(m.pane.kind.streams())
 	msg := openMsg{m.pane.number}
-	return tea.Tick(settleTime, func(time.Time) tea.Msg { return msg })
+	return m.after(settleTime, func() tea.Msg { return msg })
 }
 
 // open begins to read what the pane shows.
@@ -217,7 +217,7 @@ func (m *Model) readText(d time.Duration) tea.Cmd {
 	if d <= 0 {
 		return read
 	}
-	return tea.Tick(d, func(time.Time) tea.Msg { return read() })
+	return m.after(d, read)
 }
 
 // programOf returns the program of an instance: web of web@2.

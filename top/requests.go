@@ -72,7 +72,7 @@ func (m *Model) schedule(source int, d time.Duration) tea.Cmd {
 	f.timer++
 	f.due = at
 	msg := pollMsg{source, f.timer}
-	return tea.Tick(d, func(time.Time) tea.Msg { return msg })
+	return m.after(d, func() tea.Msg { return msg })
 }
 
 // soon makes a request as soon as the last one is long enough ago.
@@ -147,7 +147,8 @@ func (m *Model) request(source int) []string {
 	}
 	names, size := []string{}, 0
 	add := func(name string) {
-		names, size = append(names, name), size+len("&name=")+3*len(name) // a character may be escaped
+		// A character may be escaped
+		names, size = append(names, name), size+len("&name=")+3*len(name)
 	}
 	for name := range f.stale {
 		add(name)

@@ -36,8 +36,8 @@ type frame struct {
 
 // A screen is the terminal while the program has it. It writes only lines that have changed.
 //
-// The renderer of bubbletea is not used: it wakes the process for each frame that it could draw, ten
-// times a second, also when nothing changes.
+// The renderer of bubbletea is not used: it wakes the process for each frame that it could draw,
+// ten times a second, also when nothing changes.
 type screen struct {
 	out   io.Writer
 	fd    int // of the terminal; -1: none

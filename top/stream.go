@@ -25,8 +25,8 @@ type linesMsg struct {
 	joins bool
 }
 
-// A lineQueue collects lines, and sends them in messages that are not too frequent. Of more than a pane
-// holds it keeps the newest ones.
+// A lineQueue collects lines, and sends them in messages that are not too frequent. Of more than a
+// pane holds it keeps the newest ones.
 type lineQueue struct {
 	send func(joins bool, lines []line)
 	wake chan struct{}
@@ -129,7 +129,8 @@ func (m *Model) stream(ctx context.Context, b *lineQueue, read func() error) {
 	}
 }
 
-// streamLog follows the log of an instance into a pane. It goes on where it was when superd is back.
+// streamLog follows the log of an instance into a pane. When superd is back, so is the log, without
+// a gap.
 func (m *Model) streamLog(ctx context.Context, of id, b *lineQueue) {
 	query := control.LogQuery{
 		Names: []string{of.name}, Lines: maxLines, Follow: true, Skip: true, Times: true,

@@ -2,10 +2,10 @@
 // panes for their output, events, processes and dependencies.
 //
 // A [Model] holds all that is shown. It belongs to the goroutine of bubbletea, which passes it a
-// message at a time. After each the screen is drawn, but at most ten times a second (screen.go). What
-// waits for superd runs in goroutines of its own and comes back as a message: a feed for each superd
-// (feed.go), a stream for the open pane (stream.go), and one request at a time (requests.go). None of
-// them does anything while nothing changes.
+// message at a time. After each the screen is drawn, but at most ten times a second (screen.go).
+// What waits for superd runs in goroutines of its own and comes back as a message: a feed for each
+// superd (feed.go), a stream for the open pane (stream.go), and one request at a time
+// (requests.go). None of them does anything while nothing changes.
 package top
 
 import (
@@ -122,7 +122,7 @@ func (m *Model) resizeOn(ctx context.Context, signals <-chan os.Signal, terminal
 	}
 }
 
-// panicked carries the panic of a goroutine to that of bubbletea, where [Run] restores the terminal.
+// panicked carries the panic of a goroutine to bubbletea's, where [Run] restores the terminal.
 type panicked struct {
 	value any
 	stack []byte // of the goroutine

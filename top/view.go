@@ -61,8 +61,8 @@ func (m *Model) size() (width, height int) {
 	return m.width, m.height
 }
 
-// tableRows returns how many rows the table has room for. It is at least 1, so that the cursor stays
-// on a row while a pane has all the room.
+// tableRows returns how many rows the table has room for. It is at least 1, so that the cursor
+// stays on a row while a pane has all the room.
 func (m *Model) tableRows() int { return max(1, m.layout().rows) }
 
 // frame returns what the screen is to show.
@@ -138,7 +138,7 @@ func (m *Model) header(width int) string {
 	if m.list.reversed {
 		arrow = "↑"
 	}
-	right := "by " + m.list.order.String() + arrow
+	right := "by " + m.list.order.String() + " " + arrow
 	if m.list.filter != "" {
 		right = fmt.Sprintf("/%s: %d  ", oneLine(m.list.filter), len(m.list.shown)) + right
 	}
