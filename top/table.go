@@ -74,7 +74,7 @@ func (m *Model) columns(width int) []column {
 		{title: "REASON OR LAST LINE", rank: 1, cell: info},
 	}
 	if hosts > 0 {
-		all = slices.Insert(all, 0, column{title: "HOST", width: min(hosts, max(6, width/6)), cell: plainCell(
+		all = slices.Insert(all, 0, column{title: "HOST", width: max(len("HOST"), min(hosts, width/6)), cell: plainCell(
 			func(p *program, _ time.Time) string { return p.host })})
 	}
 	need := func() int {
