@@ -75,8 +75,9 @@ func (m *Model) title() string {
 		return "all events"
 	case graphPane:
 		return "dependencies"
+	default:
+		return "help"
 	}
-	return "help"
 }
 
 // An openMsg comes when the cursor has rested.

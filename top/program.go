@@ -104,8 +104,9 @@ func (o order) compare(a, b *program) int {
 		return cmp.Compare(b.status.Restarts, a.status.Restarts)
 	case bySince:
 		return b.since().Compare(a.since())
+	default:
+		return 0
 	}
-	return 0
 }
 
 // A list holds all programs, and which of them are shown in which order.
