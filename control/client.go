@@ -140,6 +140,14 @@ func (c *Client) WatchJSON(ctx context.Context, names []string, f func(line []by
 	return c.stream(ctx, streaming{request: func() request { return r }, endless: true, line: f})
 }
 
+// WatchBrief calls f with the brief status of names, as sent: a JSON array of [Brief] on one line.
+// It calls f again after each change, also of what a Brief does not have: the line is the same
+// then. Unlike [Client.Watch] it returns when superd ends, even if a successor takes over.
+func (c *Client) WatchBrief(ctx context.Context, names []string, f func(line []byte) error) error {
+	r := request{path: "/v1/status/watch", query: url.Values{"name": names, "brief": {"1"}}}
+	return c.stream(ctx, streaming{request: func() request { return r }, line: f})
+}
+
 // ended reports whether a stream ended since superd did.
 func ended(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)

@@ -26,6 +26,10 @@ type LogQuery struct {
 	// note says how much.
 	Skip  bool
 	Times bool // with Follow, raw lines have the time at which they came, if that is known
+
+	// Cursors are where to continue, by the part of a cursor before its last colon. [Client.Logs]
+	// keeps the last ones in it if it follows, so that a further call misses nothing. nil: none.
+	Cursors map[string]string
 }
 
 // A LogBlock is lines of output that have everything but their text in common, a part of a line, a
@@ -78,7 +82,10 @@ type LogPlace struct {
 // Follow it continues with new lines until ctx is done or superd has ended for good. If a successor
 // takes over, the lines continue at the same cursor.
 func (c *Client) Logs(ctx context.Context, q LogQuery, f func(b *LogBlock) error, idle func() error) error {
-	cursors := map[string]string{} // last cursors, by the part before the last colon
+	cursors := q.Cursors // last cursors, by the part before the last colon
+	if cursors == nil {
+		cursors = map[string]string{}
+	}
 	var b LogBlock
 	s := streaming{request: func() request { return q.request(cursors, true) }, endless: q.Follow, idle: idle}
 	s.text = func(head []byte) (int, error) {

@@ -15,6 +15,7 @@ need systemd systemd-notify   # a program that tells that it is ready
 need perl-base perl           # a chain of forks that is fast enough
 need python3 python3          # its http.server, as a program
 need curl curl                # an example of the API
+need tmux tmux                 # a terminal for superd top
 need postgresql-client pg_isready
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"    # a database
 [ -e /usr/include/stdlib.h ] || missing="$missing libc6-dev"

@@ -12,7 +12,7 @@ import (
 
 // platformCommands are the commands that only Linux has.
 var platformCommands = []subcommand{
-	{"metrics", newMetricsCommand}, {"doctor", newDoctorCommand}, {"clean-cgroup", newCleanCgroupCommand},
+	{"top", newTopCommand}, {"metrics", newMetricsCommand}, {"doctor", newDoctorCommand}, {"clean-cgroup", newCleanCgroupCommand},
 }
 
 // becomeSupervisorctl does not return if this process was started under that name.

@@ -18,6 +18,10 @@ func newMetricsCommand() *cobra.Command {
 	return uiCommand("metrics", "Print or serve metrics for Prometheus")
 }
 
+func newTopCommand() *cobra.Command {
+	return uiCommand("top", "Show programs on a screen that follows them")
+}
+
 // uiCommand returns the command of superd-ui with that name, which parses its arguments itself.
 func uiCommand(name, short string) *cobra.Command {
 	return &cobra.Command{

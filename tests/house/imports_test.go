@@ -33,7 +33,7 @@ var allowed = map[string]string{
 		logs logs/read loop pidfd procs procs/eventlog procs/host procs/journal procs/linux
 		procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
 	"cmd/superd-exec":      "internal/execshim sandbox/enforce",
-	"cmd/superd-ui":        "control control/locate internal/terminal metrics",
+	"cmd/superd-ui":        "control control/locate control/remote internal/terminal metrics top",
 	"compat/xmlrpc":        "",
 	"compat/socket":        "compat/supervisor control control/server internal/safepath",
 	"compat/supervisorctl": `compat/supervisor compat/xmlrpc control control/locate internal/terminal`,
@@ -148,6 +148,7 @@ var allowed = map[string]string{
 	"sandbox/shim":       "",
 	"control/mistakes":   "config control",
 	"config/schema":      "config config/codec",
+	"top":                "cmd/superd/report control internal/terminal internal/words",
 }
 
 // imports returns what each package of superd itself imports of superd, on Linux, without tests.
@@ -207,7 +208,7 @@ func TestImports(t *testing.T) {
 
 // heavy are modules, by the beginning of their path, that only superd-ui links: they would add to
 // the start of each `superd ctl` and to the memory of the supervisor.
-var heavy = []string{"github.com/prometheus/", "google.golang.org/protobuf"}
+var heavy = []string{"github.com/prometheus/", "google.golang.org/protobuf", "charm.land/", "github.com/charmbracelet/"}
 
 // TestHeavyModules: superd links none of the large modules of superd-ui.
 func TestHeavyModules(t *testing.T) {

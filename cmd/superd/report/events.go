@@ -77,7 +77,7 @@ func EventText(e *control.Event) string {
 	return OneLine(strings.Join(parts, ", "))
 }
 
-// EventColour returns the colour of an event.
+// EventColour returns the colour of an event, NoColour for most.
 func EventColour(e *control.Event) terminal.Colour {
 	switch e.Kind {
 	case control.KindState:

@@ -31,7 +31,7 @@ func StatusTable(all []control.Status, now time.Time, names *terminal.Palette) *
 	lastLine := len(t.Columns) - 1
 	reasons, some := make([]string, len(all)), false
 	for i := range all {
-		reasons[i] = reason(&all[i], now)
+		reasons[i] = Reason(&all[i], now)
 		some = some || reasons[i] != ""
 	}
 	if some {
@@ -45,7 +45,7 @@ func StatusTable(all []control.Status, now time.Time, names *terminal.Palette) *
 		row = append(row[:0],
 			terminal.Cell{Text: s.Name, Colour: names.Colour(s.Name)},
 			terminal.Cell{Text: s.State, Colour: StateColour(s.State)},
-			terminal.Cell{Text: Shown(s.Since, func(t time.Time) string { return age(now.Sub(t)) })},
+			terminal.Cell{Text: Shown(s.Since, func(t time.Time) string { return Age(now.Sub(t)) })},
 			terminal.Cell{Text: Shown(s.Pid, strconv.Itoa)},
 			terminal.Cell{Text: strconv.Itoa(s.Restarts)},
 			terminal.Cell{Text: Shown(s.CPU, CPUTime)},
@@ -54,7 +54,7 @@ func StatusTable(all []control.Status, now time.Time, names *terminal.Palette) *
 		if some {
 			row = append(row, terminal.Cell{Text: reasons[i]})
 		}
-		t.Add(append(row, terminal.Cell{Text: lastLineOf(s)})...)
+		t.Add(append(row, terminal.Cell{Text: LastLine(s)})...)
 	}
 	return t
 }
@@ -74,10 +74,10 @@ func BriefTable(all []control.Brief, names *terminal.Palette) *terminal.Table {
 	return t
 }
 
-// reason returns what is unusual about an instance: the reason of a state other than running, a
+// Reason returns what is unusual about an instance: the reason of a state other than running, a
 // failed rolling restart that has left its former definition, failed health checks, output that
 // does not reach its log. It returns "" if nothing is.
-func reason(s *control.Status, now time.Time) string {
+func Reason(s *control.Status, now time.Time) string {
 	var all []string
 	former := s.ReasonKind != nil && *s.ReasonKind == "roll-failed"
 	if s.Reason != nil && (s.State != control.StateRunning || former) {
@@ -91,7 +91,7 @@ func reason(s *control.Status, now time.Time) string {
 		all = append(all, text)
 	}
 	if o := s.LogOutage; o != nil {
-		all = append(all, fmt.Sprintf("no log for %s: %s", age(now.Sub(o.Since)), o.Reason))
+		all = append(all, fmt.Sprintf("no log for %s: %s", Age(now.Sub(o.Since)), o.Reason))
 	}
 	if s.Rolling != nil && s.Rolling.Extra {
 		all = append(all, "extra instance of a rolling restart")
@@ -105,8 +105,8 @@ func reason(s *control.Status, now time.Time) string {
 	return OneLine(strings.Join(all, "; "))
 }
 
-// lastLineOf returns the last line of output, after the status text of the program in brackets.
-func lastLineOf(s *control.Status) string {
+// LastLine returns the last line of output, after the status text of the program in brackets.
+func LastLine(s *control.Status) string {
 	line := Shown(s.LastLine, terminal.Sanitize)
 	if s.StatusText != nil {
 		line = strings.TrimSuffix("["+terminal.Sanitize(*s.StatusText)+"] "+line, " ")
@@ -114,6 +114,7 @@ func lastLineOf(s *control.Status) string {
 	return line
 }
 
+// StateColour returns the colour of a state.
 func StateColour(state string) terminal.Colour {
 	switch state {
 	case control.StateRunning:
@@ -134,8 +135,8 @@ func Shown[T any](v *T, f func(T) string) string {
 	return f(*v)
 }
 
-// age returns d rounded down, in at most four characters up to a thousand days: 99s, 5m, 47h, 2d.
-func age(d time.Duration) string {
+// Age returns d rounded down, in at most four characters up to a thousand days: 99s, 5m, 47h, 2d.
+func Age(d time.Duration) string {
 	d = max(d, 0) // the wall clock may have been set back
 	switch {
 	case d < 100*time.Second:

@@ -10,12 +10,12 @@ import (
 
 func TestShortForms(t *testing.T) {
 	tests := []struct{ got, want string }{
-		{age(-time.Hour), "0s"},
-		{age(99*time.Second + 999*time.Millisecond), "99s"},
-		{age(100 * time.Second), "1m"},
-		{age(100 * time.Minute), "1h"},
-		{age(47*time.Hour + 59*time.Minute), "47h"},
-		{age(48 * time.Hour), "2d"},
+		{Age(-time.Hour), "0s"},
+		{Age(99*time.Second + 999*time.Millisecond), "99s"},
+		{Age(100 * time.Second), "1m"},
+		{Age(100 * time.Minute), "1h"},
+		{Age(47*time.Hour + 59*time.Minute), "47h"},
+		{Age(48 * time.Hour), "2d"},
 		{CPUTime(0), "0.00s"},
 		{CPUTime(9.994), "9.99s"},
 		{CPUTime(12.34), "12.3s"},
@@ -79,7 +79,7 @@ func TestReasonAndLastLine(t *testing.T) {
 			control.Status{State: "failed", LastLine: new("\x1b[2J\tx"), Reason: new("\u009b2J")}, `\u009b2J`, `\x1b[2J x`},
 	}
 	for _, tt := range tests {
-		if got, line := reason(&tt.s, now), lastLineOf(&tt.s); got != tt.reason || line != tt.line {
+		if got, line := Reason(&tt.s, now), LastLine(&tt.s); got != tt.reason || line != tt.line {
 			t.Errorf("%s: reason %q, last line %q, want %q, %q", tt.name, got, line, tt.reason, tt.line)
 		}
 	}
