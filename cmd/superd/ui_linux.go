@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,6 +17,26 @@ const uiName = "superd-ui"
 
 func newMetricsCommand() *cobra.Command {
 	return uiCommand("metrics", "Print or serve metrics for Prometheus")
+}
+
+func newImportCommand() *cobra.Command {
+	return uiCommand("import", "Make a configuration from the files of another supervisor")
+}
+
+// runFrom runs what --from names: superd-ui imports it, and executes this program with the result
+// and the other flags of the command line.
+func runFrom(from string, flags *pflag.FlagSet) error {
+	own, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("run %s: %w", from, err)
+	}
+	args := []string{"--", from, own}
+	flags.Visit(func(f *pflag.Flag) {
+		if f.Name != "from" {
+			args = append(args, "--"+f.Name+"="+f.Value.String())
+		}
+	})
+	return executeUI("run-from", args)
 }
 
 // uiCommand returns the command of superd-ui with that name, which parses its arguments itself.

@@ -8,6 +8,7 @@ import (
 // A System is what an importer may look at: files and the environment, real or a test's.
 type System struct {
 	ReadFile func(path string) ([]byte, error)
+	IsDir    func(path string) bool
 	Glob     func(pattern string) ([]string, error) // sorted
 	Getenv   func(name string) (string, bool)
 	Hostname func() string
@@ -20,6 +21,10 @@ const maxFile = 16 << 20
 func Machine() System {
 	return System{
 		ReadFile: readFile,
+		IsDir: func(path string) bool {
+			info, err := os.Stat(path)
+			return err == nil && info.IsDir()
+		},
 		Glob:     filepath.Glob,
 		Getenv:   os.LookupEnv,
 		Hostname: func() string {

@@ -31,11 +31,11 @@ func Import(system draft.System, path, dir string) (*draft.Document, error) {
 	c.refusals(r.globals())
 	groups, err := r.groups()
 	c.refusals(err)
+	if len(r.sections) > 0 && !strings.Contains(r.sections[0].name, kindProgram+":") {
+		c.doc.Head, r.sections[0].comments = r.sections[0].comments, nil
+	}
 	c.globals()
-	for i, s := range r.sections { // in the order of the source
-		if i == 0 && !strings.Contains(s.name, kindProgram+":") {
-			c.doc.Head, s.comments = s.comments, nil
-		}
+	for _, s := range r.sections { // in the order of the source
 		c.section(s, groups)
 	}
 	c.defaults()
