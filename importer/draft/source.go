@@ -25,8 +25,8 @@ func Machine() System {
 			info, err := os.Stat(path)
 			return err == nil && info.IsDir()
 		},
-		Glob:     filepath.Glob,
-		Getenv:   os.LookupEnv,
+		Glob:   filepath.Glob,
+		Getenv: os.LookupEnv,
 		Hostname: func() string {
 			name, _ := os.Hostname() // "" where there is none
 			return name

@@ -228,6 +228,8 @@ func value(v any) string {
 		return array(v, quote)
 	case []int:
 		return array(v, strconv.Itoa)
+	case []any:
+		return array(v, value)
 	case [][]string:
 		return array(v, func(args []string) string { return array(args, quote) })
 	case Vars:

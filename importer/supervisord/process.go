@@ -72,7 +72,7 @@ func (r *reader) processesOf(s *section, group string, groupPriority int) ([]*pr
 		p := base
 		p.number, p.count = n, numprocs
 		if err := r.processOf(k, &p, named); err != nil {
-			return all, fmt.Errorf("[%s]: %w", s.name, err)
+			return all, err
 		}
 		all = append(all, &p)
 	}
@@ -97,11 +97,11 @@ func (r *reader) processOf(k *keys, p *process, named string) error {
 	}
 	expanded, err := format(raw, k.lookup)
 	if err != nil {
-		return fmt.Errorf("environment: %w", err)
+		return fmt.Errorf("%s.environment: %w", k.section.name, err)
 	}
 	names, values, err := environment(expanded)
 	if err != nil {
-		return fmt.Errorf("environment: %w", err)
+		return fmt.Errorf("%s.environment: %w", k.section.name, err)
 	}
 	for variable, v := range values {
 		k.names["ENV_"+variable] = text(v)
@@ -138,7 +138,7 @@ func (r *reader) processOf(k *keys, p *process, named string) error {
 		p.StderrLogfile = logNone
 	}
 	if !k.has("command") {
-		return errors.New("there is no command")
+		return errMissing(k.section.name, "command")
 	}
 	read(k, "command", "", anyString, &p.Command)
 	name, err := format(named, k.lookup)
@@ -229,20 +229,30 @@ func (r *reader) checkListener(s *section) error {
 func (r *reader) checkServers() error {
 	var errs []error
 	for _, s := range r.sections {
-		need := func(name string) {
-			if r.get(s.name, name) == nil {
+		need := func(name string, valid func(string) error) {
+			o := r.get(s.name, name)
+			if o == nil {
 				errs = append(errs, errMissing(s.name, name))
+				return
+			}
+			v, err := format(o.value, r.names(nil))
+			if err == nil {
+				err = valid(v)
+			}
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s.%s: %w", s.name, name, err))
 			}
 		}
+		isAny := func(string) error { return nil }
 		switch {
 		case strings.HasPrefix(s.name, "inet_http_server"):
-			need("port")
+			need("port", port)
 			errs = append(errs, r.checkPassword(s))
 		case strings.HasPrefix(s.name, "unix_http_server"):
-			need("file")
+			need("file", isAny)
 			errs = append(errs, r.checkPassword(s))
 		case strings.HasPrefix(s.name, "rpcinterface:"):
-			need("supervisor.rpcinterface_factory")
+			need("supervisor.rpcinterface_factory", isAny)
 		case strings.HasPrefix(s.name, kindFastCGI+":"):
 			if _, err := r.socketOf(s); err != nil {
 				errs = append(errs, fmt.Errorf("[%s]: %w", s.name, err))
@@ -250,6 +260,15 @@ func (r *reader) checkServers() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// port checks the address of [inet_http_server].
+func port(s string) error {
+	n, err := integer(s[strings.LastIndexByte(s, ':')+1:])
+	if err != nil || n < 1 || n > 0xffff {
+		return fmt.Errorf("%q is no port", s)
+	}
+	return nil
 }
 
 func (r *reader) checkPassword(s *section) error {

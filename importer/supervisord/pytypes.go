@@ -206,7 +206,7 @@ func environment(s string) (names []string, values map[string]string, err error)
 
 func isWordChar(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' ||
-		strings.ContainsRune("_/.+-():", r)
+		strings.ContainsRune("_/.+-():", r) || r == refBegin || r == refEnd
 }
 
 const shlexBlanks = " \t\r\n"

@@ -246,10 +246,8 @@ func (s *service) dependencies(units map[string]*draft.Table) {
 			s.note(a, "not in this configuration: %s. If superd runs it, too, add it to `requires` or "+
 				"`after`; else order superd itself by it", strings.Join(missing, " "))
 		}
-		if len(other) > 0 && (a.key == "After" || a.key == "Wants" || a.key == "Requires") {
-			if slices.Contains(other, "network-online.target") {
-				s.note(a, "superd does not wait for the network: order superd itself after network-online.target")
-			}
+		if a.key != "After" && slices.Contains(other, "network-online.target") {
+			s.note(a, "superd does not wait for the network: order superd itself after network-online.target")
 		}
 	}
 }

@@ -243,6 +243,11 @@ func (s *service) finish() {
 	default:
 		s.doc.Note(draft.Place{File: s.path}, "Service.Type", "systemd knows no type %q", s.kind)
 	}
+	if t.Get("final_kill") == false && t.Get("kill_mode") == "mixed" {
+		t.Delete("kill_mode")
+		s.doc.Note(draft.Place{File: s.path}, "Service.KillMode", "superd's \"mixed\" kills what the main process "+
+			"leaves, which SendSIGKILL=no forbids: leftover processes get the stop signal")
+	}
 	if s.kind != "oneshot" && !t.Has("restart") {
 		t.Set("restart", "never")
 	}

@@ -127,7 +127,15 @@ func (s *service) processKey(a assignment) bool {
 	default:
 		for _, d := range directories {
 			if a.key == d.key {
-				t.Append(d.name, words(a.value)...)
+				for _, name := range words(a.value) {
+					name, _, _ = strings.Cut(name, ":") // what follows is a link to make
+					all, _ := t.Get(d.name).([]string)
+					if slices.ContainsFunc(all, func(other string) bool { return strings.HasPrefix(name, other+"/") }) {
+						s.note(a, "%s is in a directory that belongs to the program, which is to make it", name)
+						continue
+					}
+					t.Append(d.name, name)
+				}
 				return true
 			}
 			if a.key == d.key+"Mode" {
@@ -185,11 +193,9 @@ var sysexits = map[string]int{"SUCCESS": 0, "FAILURE": 1, "INVALIDARGUMENT": 2, 
 
 // exitCodes adds exit codes. Only no_restart_exit_codes may have signals.
 func (s *service) exitCodes(a assignment, key string) {
-	numbers := s.table.Get(key)
-	codes, _ := numbers.([]int)
-	mixed, _ := numbers.([]string)
+	codes, _ := s.table.Get(key).([]any)
 	if key == "success_exit_codes" && len(codes) == 0 {
-		codes = []int{0}
+		codes = []any{0}
 	}
 	for _, word := range words(a.value) {
 		n, err := strconv.Atoi(word)
@@ -200,17 +206,10 @@ func (s *service) exitCodes(a assignment, key string) {
 		case known:
 			codes = append(codes, named)
 		case key == "no_restart_exit_codes":
-			mixed = append(mixed, signal(word))
+			codes = append(codes, signal(word))
 		default:
-			s.note(a, "only exit codes can count as success, not %s; superd's own stop signal does anyway", word)
+			s.note(a, "only exit codes can count as success, not %s; an end by superd's own stop signal does anyway", word)
 		}
-	}
-	if len(mixed) > 0 {
-		s.table.Set(key, mixed)
-		if len(codes) > 0 {
-			s.note(a, "exit codes %v are to be added by hand, beside the signals", codes)
-		}
-		return
 	}
 	if len(codes) > 1 || key != "success_exit_codes" && len(codes) > 0 {
 		s.table.Set(key, codes)
