@@ -43,7 +43,14 @@ func (r *reader) processesOf(s *section, group string, groupPriority int) ([]*pr
 	read(k, "stderr_events_enabled", "false", boolean, &events)
 	anyString := func(s string) (string, error) { return s, nil }
 	read(k, "serverurl", "", anyString, new(string))
-	read(k, "user", "", anyString, &base.User)
+	if k.has("user") {
+		read(k, "user", "", func(s string) (string, error) {
+			if s == "" {
+				return "", errors.New("it is empty")
+			}
+			return s, nil
+		}, &base.User)
+	}
 	base.Umask = -1
 	if k.has("umask") {
 		read(k, "umask", "", octal, &base.Umask)
@@ -87,10 +94,12 @@ const maxProcesses = 10_000
 func (r *reader) processOf(k *keys, p *process, named string) error {
 	k.names[processNum] = number(p.number)
 	k.names["numprocs"] = number(p.count)
-	// These stand behind those of an earlier process of the section: supervisord keeps one map.
-	for variable, v := range r.environ {
-		k.names["ENV_"+variable] = text(v)
-	}
+	// supervisord keeps one map for the processes of a section: what an earlier one has set in its
+	// environment stays, unless supervisord has that variable itself.
+	maps.DeleteFunc(k.names, func(name string, _ value) bool {
+		_, own := r.names(nil)(name)
+		return own && strings.HasPrefix(name, "ENV_")
+	})
 	raw := ""
 	if o := k.option("environment"); o != nil {
 		raw = o.value
@@ -235,7 +244,7 @@ func (r *reader) checkServers() error {
 				errs = append(errs, errMissing(s.name, name))
 				return
 			}
-			v, err := format(o.value, r.names(nil))
+			v, err := format(o.value, r.variables(name == "file"))
 			if err == nil {
 				err = valid(v)
 			}
@@ -253,6 +262,11 @@ func (r *reader) checkServers() error {
 			errs = append(errs, r.checkPassword(s))
 		case strings.HasPrefix(s.name, "rpcinterface:"):
 			need("supervisor.rpcinterface_factory", isAny)
+			for _, o := range s.options {
+				if _, err := format(o.value, r.variables(false)); err != nil {
+					errs = append(errs, fmt.Errorf("%s.%s: %w", s.name, o.name, err))
+				}
+			}
 		case strings.HasPrefix(s.name, kindFastCGI+":"):
 			if _, err := r.socketOf(s); err != nil {
 				errs = append(errs, fmt.Errorf("[%s]: %w", s.name, err))
@@ -260,6 +274,17 @@ func (r *reader) checkServers() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// variables are the names that keys of supervisord's own interfaces have: those of the environment.
+func (r *reader) variables(here bool) func(string) (value, bool) {
+	all := r.names(nil)
+	return func(name string) (value, bool) {
+		if name == "here" && !here || name == "host_node_name" {
+			return value{}, false
+		}
+		return all(name)
+	}
 }
 
 // port checks the address of [inet_http_server].
@@ -274,6 +299,13 @@ func port(s string) error {
 func (r *reader) checkPassword(s *section) error {
 	if (r.get(s.name, "username") == nil) != (r.get(s.name, "password") == nil) {
 		return fmt.Errorf("[%s]: username and password go together", s.name)
+	}
+	for _, name := range []string{"username", "password"} {
+		if o := r.get(s.name, name); o != nil {
+			if _, err := format(o.value, r.variables(false)); err != nil {
+				return fmt.Errorf("%s.%s: %w", s.name, name, err)
+			}
+		}
 	}
 	return nil
 }
