@@ -102,6 +102,9 @@ var marks = []struct{ text, format string }{
 
 func detect(path string) (format string, err error) {
 	info, err := os.Stat(path)
+	if err != nil && strings.HasSuffix(path, ".service") && strings.Contains(filepath.Base(path), "@") {
+		return "systemd", nil // an instance of a template
+	}
 	if err != nil {
 		return "", err
 	}
@@ -129,7 +132,8 @@ func detect(path string) (format string, err error) {
 // Import reads the file at path. The TOML will be in the directory target; if that is not the one of
 // the file, relative paths become absolute.
 func Import(f Format, path, target string) (*draft.Document, error) {
-	if _, err := os.Stat(path); err != nil { // a plain message, whatever the format
+	// A unit may be an instance of a template.
+	if _, err := os.Stat(path); err != nil && (f.Name != "systemd" || !strings.Contains(filepath.Base(path), "@")) {
 		return nil, fmt.Errorf("read %s: %w", path, cause(err))
 	}
 	source, err := filepath.Abs(path)

@@ -22,7 +22,7 @@ type sourceFile struct{ name, text string }
 
 // readCase returns the files of a case: each begins with a line "-- NAME --". The first one is
 // imported; a name that ends in "/" is imported as a directory, and has no text.
-func readCase(t *testing.T, path string) (files []sourceFile) {
+func readCase(t testing.TB, path string) (files []sourceFile) {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -255,7 +255,29 @@ func array[T any](items []T, show func(T) string) string {
 	if len(text) <= width-15 && !strings.Contains(text, "\n") {
 		return text
 	}
-	return "[\n\t" + strings.ReplaceAll(strings.Join(shown, ",\n"), "\n", "\n\t") + ",\n]"
+	return "[\n\t" + strings.ReplaceAll(fill(shown, ", ", width-6), "\n", "\n\t") + ",\n]"
+}
+
+// fill joins items in lines of at most most columns. An item of several lines, or an array, has a
+// line of its own.
+func fill(items []string, separator string, most int) string {
+	var b strings.Builder
+	column := 0
+	for i, item := range items {
+		own := strings.ContainsAny(item, "\n[")
+		switch {
+		case i == 0:
+		case own || column+len(separator)+len(item) > most || strings.HasPrefix(items[i-1], "["):
+			b.WriteString(strings.TrimRight(separator, " ") + "\n")
+			column = 0
+		default:
+			b.WriteString(separator)
+			column += len(separator)
+		}
+		b.WriteString(item)
+		column += len(item)
+	}
+	return b.String()
 }
 
 // command returns a command: a string if it needs no quotes, else an array.
@@ -268,7 +290,7 @@ func command(args []string) string {
 	}
 	text := quote(strings.Join(args, " "))
 	if len(text) > width-12 {
-		return array(args, quote)
+		return `"""` + strings.ReplaceAll(fill(args, " ", width-25), "\n", "\n\t") + `"""`
 	}
 	return text
 }

@@ -61,6 +61,10 @@ func format(s string, names func(string) (value, bool)) (string, error) {
 
 // conversion writes one conversion, of which s is what follows the "%", and returns the rest.
 func conversion(s string, names func(string) (value, bool), b *strings.Builder) (rest string, err error) {
+	if strings.HasPrefix(s, "%") {
+		b.WriteByte('%')
+		return s[1:], nil
+	}
 	var v value
 	named := false
 	if strings.HasPrefix(s, "(") {
@@ -100,10 +104,6 @@ func conversion(s string, names func(string) (value, bool), b *strings.Builder) 
 	}
 	verb := s[0]
 	s = s[1:]
-	if verb == '%' { // Python accepts, and ignores, what stands between
-		b.WriteByte('%')
-		return s, nil
-	}
 	if !named {
 		return "", errBadFormat // a dictionary has no value without a name, except with %s
 	}

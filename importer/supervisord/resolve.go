@@ -86,7 +86,14 @@ func (r *reader) glob(pattern string) ([]string, error) {
 	if !filepath.IsAbs(pattern) {
 		pattern = filepath.Join(r.here, pattern)
 	}
-	found, err := r.system.Glob(strings.ReplaceAll(pattern, "[!", "[^"))
+	goPattern := strings.ReplaceAll(strings.ReplaceAll(pattern, `\`, `\\`), "[!", "[^")
+	if open := strings.LastIndexByte(goPattern, '['); open >= 0 && !strings.Contains(goPattern[open:], "]") {
+		goPattern = goPattern[:open] + `\` + goPattern[open:] // for Python a literal bracket
+	}
+	found, err := r.system.Glob(goPattern)
+	if errors.Is(err, filepath.ErrBadPattern) {
+		return nil, nil // Python has no such patterns
+	}
 	found = slices.DeleteFunc(found, func(path string) bool {
 		return strings.HasPrefix(filepath.Base(path), ".") && !strings.HasPrefix(filepath.Base(pattern), ".")
 	})

@@ -79,6 +79,10 @@ func (i *importing) file(path string) error {
 	if !u.has("Service") {
 		return fmt.Errorf("read %s: there is no section [Service]", path)
 	}
+	if strings.HasSuffix(u.name, "@.service") && ext == ".service" {
+		i.doc.Note(draft.Place{File: path}, "", "it is a template: name an instance of it, such as %s1.service",
+			strings.TrimSuffix(path, ".service"))
+	}
 	s := &service{importing: i, unit: u, kind: cmpOr(u.get("Service", "Type"), "simple")}
 	if u.get("Service", "Type") == "" && u.get("Service", "BusName") != "" {
 		s.kind = "dbus"

@@ -15,7 +15,7 @@ func (s *service) sandboxKey(a assignment) bool {
 	case "CapabilityBoundingSet":
 		list := words(a.value)
 		if len(list) > 0 && strings.HasPrefix(list[0], "~") {
-			list[0] = strings.TrimPrefix(list[0], "~")
+			list[0] = strings.TrimPrefix(list[0], "~") // "" removes nothing
 			before, set := t.Get("sandbox.capabilities").([]string)
 			if !set {
 				before = capabilities
@@ -145,6 +145,7 @@ func (s *service) syscalls(a assignment) {
 	if len(list) > 0 && strings.HasPrefix(list[0], "~") {
 		list[0], denied = strings.TrimPrefix(list[0], "~"), true
 	}
+	list = without(list, []string{""})
 	if i := slices.IndexFunc(list, func(call string) bool { return strings.Contains(call, ":") }); i >= 0 {
 		call, errno, _ := strings.Cut(list[i], ":")
 		s.note(a, "superd has one error for all refused calls, not %s for %s", errno, call)

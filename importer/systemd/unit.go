@@ -32,12 +32,17 @@ type unit struct {
 
 // load reads the unit at path and its drop-ins, which are beside it.
 func load(system draft.System, doc *draft.Document, path string) (*unit, error) {
+	file := path
 	text, err := system.ReadFile(path)
+	if prefix, instance, ok := strings.Cut(filepath.Base(path), "@"); ok && errors.Is(err, fs.ErrNotExist) {
+		file = filepath.Join(filepath.Dir(path), prefix+"@"+filepath.Ext(instance)) // an instance of a template
+		text, err = system.ReadFile(file)
+	}
 	if err != nil {
 		return nil, err
 	}
 	u := &unit{name: filepath.Base(path), path: path}
-	u.read(doc, path, string(text))
+	u.read(doc, file, string(text))
 	dirs := []string{path + ".d"}
 	if prefix, _, ok := strings.Cut(u.name, "@"); ok {
 		dirs = append(dirs, filepath.Join(filepath.Dir(path), prefix+"@"+filepath.Ext(u.name)+".d"))
