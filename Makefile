@@ -6,7 +6,7 @@ TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-metrics bench bench-sandbox bench-loop bench-quick clean
+.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-metrics test-switch bench bench-sandbox bench-loop bench-quick clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -121,6 +121,12 @@ test-containers: ## test superd as PID 1 of containers made by runc (root)
 test-metrics: ## have Debian's Prometheus scrape and check the metrics of superd (root; 2 minutes)
 	tests/prometheus/install-deps.sh
 	go test ./tests/prometheus -prometheus -count=1 -v -timeout 10m
+
+UNITS ?= /tmp/superd-test-units
+test-switch: ## compare with Debian's supervisor, and import units of its daemons (root; 3 minutes)
+	tests/switch/install-deps.sh $(UNITS)
+	go test ./importer/supervisord -run Oracle -oracle -count=1 -v
+	go test ./tests/switch -switch -units $(UNITS) -count=1 -v -timeout 15m
 
 ONLY   ?=
 ROUNDS ?= 3

@@ -1,13 +1,14 @@
 package main
 
 import (
+	"superd/cmd/superd/ui"
 	"superd/internal/execshim"
 	"superd/pidfd"
 )
 
 // platformCommands are the commands that only Linux has.
 var platformCommands = []subcommand{
-	{"import", newImportCommand}, {"metrics", newMetricsCommand}, {"doctor", newDoctorCommand},
+	{"import", ui.Import}, {"metrics", ui.Metrics}, {"doctor", newDoctorCommand},
 	{"clean-cgroup", newCleanCgroupCommand},
 }
 

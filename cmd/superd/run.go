@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"superd/cmd/superd/ui"
 	"superd/config"
 	"superd/doctor"
 	"superd/internal/failpoint"
@@ -75,7 +76,7 @@ Signals:
 					return usageError{fmt.Errorf("read --from: %s is a configuration already: leave one out",
 						terminal.Sanitize(flags.config))}
 				}
-				return runFrom(from, cmd.Flags())
+				return ui.RunFrom(from, cmd.Flags())
 			}
 			return startRun(flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},

@@ -26,13 +26,26 @@ const (
 // Only cmd/superd imports procs/linux: procs knows the system as procs/host.
 var allowed = map[string]string{
 	"cmd/superd/report": "control internal/escape internal/terminal internal/words",
-	"cmd/superd": `cmd/superd/report config config/codec control control/locate control/remote control/server doctor
+	"cmd/superd/ui":     "",
+	"cmd/superd": `cmd/superd/report cmd/superd/ui config config/codec control control/locate control/remote control/server doctor
 		internal/signame
 		internal/execshim internal/failpoint internal/gcpacer internal/logqueue internal/procfs
 		internal/terminal internal/threads internal/words keeper keeper/fdstore logs logs/read loop pidfd procs procs/eventlog procs/host
 		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
-	"cmd/superd-ui":   "control control/locate internal/terminal metrics",
+	"cmd/superd-ui": `control control/locate importer importer/draft internal/terminal
+		metrics`,
+	"importer": `importer/compose importer/draft importer/pm2 importer/processcompose
+		importer/procfile importer/s6 importer/supervisord importer/systemd`,
+	"importer/compose":        "config/document importer/draft importer/yamltree",
+	"importer/draft":          "internal/words",
+	"importer/pm2":            "config/document importer/draft",
+	"importer/processcompose": "importer/draft importer/yamltree",
+	"importer/procfile":       "importer/draft",
+	"importer/s6":             "importer/draft",
+	"importer/supervisord":    "importer/draft",
+	"importer/systemd":        "importer/draft",
+	"importer/yamltree":       "",
 	"control/server": `config config/listen control internal/escape internal/passwd internal/procfs internal/signame logs logs/follow
 		logs/segment pidfd procs procs/counters procs/diagnosis procs/eventlog procs/fsm procs/host
 		procs/probe procs/selection`,
@@ -201,7 +214,7 @@ func TestImports(t *testing.T) {
 
 // heavy are modules, by the beginning of their path, that only superd-ui links: they would add to
 // the start of each `superd ctl` and to the memory of the supervisor.
-var heavy = []string{"github.com/prometheus/", "google.golang.org/protobuf"}
+var heavy = []string{"github.com/prometheus/", "google.golang.org/protobuf", "go.yaml.in/yaml"}
 
 // TestHeavyModules: superd links none of the large modules of superd-ui.
 func TestHeavyModules(t *testing.T) {

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"fmt"
@@ -15,17 +15,19 @@ import (
 // so that neither the supervisor nor `superd ctl` links them.
 const uiName = "superd-ui"
 
-func newMetricsCommand() *cobra.Command {
+// Metrics returns the command `superd metrics`.
+func Metrics() *cobra.Command {
 	return uiCommand("metrics", "Print or serve metrics for Prometheus")
 }
 
-func newImportCommand() *cobra.Command {
+// Import returns the command `superd import`.
+func Import() *cobra.Command {
 	return uiCommand("import", "Make a configuration from the files of another supervisor")
 }
 
-// runFrom runs what --from names: superd-ui imports it, and executes this program with the result
+// RunFrom runs what --from names: superd-ui imports it, and executes this program with the result
 // and the other flags of the command line.
-func runFrom(from string, flags *pflag.FlagSet) error {
+func RunFrom(from string, flags *pflag.FlagSet) error {
 	own, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("run %s: %w", from, err)
