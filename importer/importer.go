@@ -1,8 +1,8 @@
 // Package importer makes a configuration of superd from the files of other supervisors.
 //
 // Each format is a package below this one, which makes a [draft.Document]: programs with the
-// comments of the source, and notes on each key that has no counterpart, means something else, or is
-// ignored by the other supervisor itself.
+// comments of the source, and notes on each key that has no counterpart, means something else, or
+// is ignored by the other supervisor itself.
 package importer
 
 import (
@@ -129,8 +129,8 @@ func detect(path string) (format string, err error) {
 	return "", nil
 }
 
-// Import reads the file at path. The TOML will be in the directory target; if that is not the one of
-// the file, relative paths become absolute.
+// Import reads the file at path. The TOML will be in the directory target; if that is not the one
+// of the file, relative paths become absolute.
 func Import(f Format, path, target string) (*draft.Document, error) {
 	// A unit may be an instance of a template.
 	if _, err := os.Stat(path); err != nil && (f.Name != "systemd" || !strings.Contains(filepath.Base(path), "@")) {

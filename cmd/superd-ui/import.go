@@ -91,7 +91,7 @@ func importFile(format importer.Format, path, output string, strict bool, stdout
 			return err
 		}
 	} else {
-		// It may have passwords in the environment of programs: who may read the source may read it.
+		// Environments may have passwords: who may read the source may read the result.
 		mode := os.FileMode(0o644)
 		if info, err := os.Stat(path); err == nil && !info.IsDir() {
 			mode = info.Mode().Perm() & 0o666

@@ -15,8 +15,8 @@ import (
 )
 
 // newRunFromCommand returns the command by which `superd run --from` imports a file. Its arguments
-// are FROM, the path of superd, and further arguments of `superd run`. superd replaces this process,
-// so that it has the pid, the terminal and the descriptors that it was started with.
+// are FROM, the path of superd, and further arguments of `superd run`. superd replaces this
+// process, so that it has the pid, the terminal and the descriptors that it was started with.
 func newRunFromCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "run-from FROM SUPERD [ARGUMENT...]",

@@ -201,6 +201,8 @@ func (c *file) health(t *draft.Table, full string, n *yamltree.Node) {
 	list := test.Strings()
 	var args draft.Command
 	switch {
+	case len(list) == 0:
+		return
 	case test.IsScalar():
 		args, _ = draft.Script(unescape(list[0]))
 	case len(list) > 1 && list[0] == "CMD":

@@ -15,8 +15,8 @@ var (
 )
 
 // Script returns the command for a line that a shell would run, and whether a shell still runs it.
-// known are the variables that are always set. Where the line is one command, it replaces the shell,
-// so that it gets signals itself.
+// known are the variables that are always set. A line that is one command replaces the shell, so
+// that it gets signals itself.
 func Script(line string, known ...string) (c Command, shell bool) {
 	line = strings.TrimSpace(line)
 	words := strings.Fields(line)

@@ -8,8 +8,8 @@ import (
 
 // A Table is one table of a configuration.
 //
-// A value is a string, bool, int, int64, float64, time.Duration, []string, []int, []any, [][]string (a
-// list of commands), [Command] or [Vars].
+// A value is a string, bool, int, int64, float64, time.Duration, []string, []int, []any, [][]string
+// (a list of commands), [Command] or [Vars].
 type Table struct {
 	Name     string
 	Comments []string // above the table, without "#"

@@ -1,4 +1,4 @@
-// Package pm2 imports the ecosystem files of pm2 6: JSON, and JavaScript that exports an object
+// Package pm2 imports the ecosystem files of pm2: JSON, and JavaScript that exports an object
 // literal. Nothing is executed.
 package pm2
 

@@ -1,4 +1,4 @@
-// Package processcompose imports a process-compose.yaml, as process-compose 1.64 reads it.
+// Package processcompose imports a process-compose.yaml.
 package processcompose
 
 import (

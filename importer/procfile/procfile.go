@@ -12,7 +12,7 @@ import (
 	"superd/importer/draft"
 )
 
-// Source: Foreman::Procfile and Foreman::Engine of foreman 0.88, and cmd/…/procfile of overmind 2.5.
+// Source: Foreman::Procfile and Foreman::Engine of foreman, and the documentation of overmind.
 var (
 	entry     = regexp.MustCompile(`^([A-Za-z0-9_-]+):\s*(.+)$`)
 	variable  = regexp.MustCompile(`^(?:export )?([A-Za-z_0-9]+)=(.*)$`)

@@ -170,7 +170,7 @@ func digits(s string) (n int, rest string) {
 // processNum is the name of the number of a process.
 const processNum = "process_num"
 
-// errConcrete means that superd has no notation for a reference: the value must be put in its place.
+// errConcrete means that superd has no notation for a reference: the value must take its place.
 var errConcrete = errors.New("cannot be written as a variable")
 
 func writeSymbol(b *strings.Builder, name string, verb byte, flags string, width int) error {

@@ -10,8 +10,8 @@ import (
 	"superd/importer/draft"
 )
 
-// Import reads a unit, or all services in a directory. dir is as in [draft.Document], although units
-// have no relative paths.
+// Import reads a unit, or all services in a directory. dir is as in [draft.Document], although
+// units have no relative paths.
 func Import(system draft.System, path, dir string) (*draft.Document, error) {
 	doc := draft.New(dir)
 	services := []string{path}

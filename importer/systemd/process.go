@@ -9,7 +9,8 @@ import (
 	"superd/importer/draft"
 )
 
-// processKey imports the keys about a process, its end and its restart, and reports whether a is one.
+// processKey imports the keys about a process, its end and its restart, and reports whether a is
+// one.
 func (s *service) processKey(a assignment) bool {
 	t := s.table
 	switch a.key {

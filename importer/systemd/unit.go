@@ -35,7 +35,8 @@ func load(system draft.System, doc *draft.Document, path string) (*unit, error) 
 	file := path
 	text, err := system.ReadFile(path)
 	if prefix, instance, ok := strings.Cut(filepath.Base(path), "@"); ok && errors.Is(err, fs.ErrNotExist) {
-		file = filepath.Join(filepath.Dir(path), prefix+"@"+filepath.Ext(instance)) // an instance of a template
+		// An instance of a template.
+		file = filepath.Join(filepath.Dir(path), prefix+"@"+filepath.Ext(instance))
 		text, err = system.ReadFile(file)
 	}
 	if err != nil {

@@ -152,7 +152,8 @@ func words(s string) []string {
 	return list
 }
 
-// specifiers replaces %n, %i and the like in a value of u. unknown are those without a meaning here.
+// specifiers replaces %n, %i and the like in a value of u. unknown are those without a meaning
+// here.
 func (u *unit) specifiers(system draft.System, s string) (expanded string, unknown []string) {
 	if !strings.Contains(s, "%") {
 		return s, nil

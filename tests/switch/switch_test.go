@@ -262,7 +262,7 @@ func underSuperd(t *testing.T, s *harness.Site) outcome {
 	return o
 }
 
-// TestUnits: superd accepts what it makes of the units of Debian's daemons, and says what is missing.
+// TestUnits: superd accepts what it makes of the units of Debian's daemons.
 func TestUnits(t *testing.T) {
 	s := newSite(t)
 	if *units == "" {

@@ -1,2 +1,3 @@
-// Package ui has the commands of superd that superd-ui carries out: those that need large libraries.
+// Package ui has the commands that superd-ui carries out for superd: those that need large
+// libraries.
 package ui
