@@ -61,7 +61,10 @@ func isFormat(name string) bool {
 // since the keeper, an upgrade and a reload read it again.
 func imported(path string) (string, error) {
 	dir := "/var/cache/superd"
-	if os.Geteuid() != 0 {
+	switch given := os.Getenv("CACHE_DIRECTORY"); { // of a service of systemd
+	case given != "":
+		dir = given
+	case os.Geteuid() != 0:
 		cache, err := os.UserCacheDir()
 		if err != nil {
 			return "", fmt.Errorf("find a place for the configuration: %w; `superd import -o FILE` writes one", err)
