@@ -6,6 +6,7 @@
 package importer
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -163,7 +164,7 @@ func Import(f Format, path, target string) (*draft.Document, error) {
 }
 
 func cause(err error) error {
-	if e, ok := err.(*fs.PathError); ok {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
 	}
 	return err

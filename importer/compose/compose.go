@@ -231,10 +231,7 @@ func (c *file) dependencies(name string, n *yamltree.Node) {
 		return
 	}
 	conditions := map[string]string{}
-	var order []string
-	for _, s := range n.Strings() {
-		order = append(order, s)
-	}
+	order := n.Strings()
 	for _, m := range n.Members() {
 		order = append(order, m.Key)
 		conditions[m.Key] = m.Value.Get("condition").Text()

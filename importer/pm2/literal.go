@@ -171,7 +171,7 @@ func (r *reader) value() (n node, err error) {
 		n.text, err = r.quoted()
 	case c == '-' || '0' <= c && c <= '9':
 		n.kind = isNumber
-		end := len(r.rest) - len(strings.TrimLeft(r.rest, "-+.0123456789abcdefxABCDEFXeE_"))
+		end := len(r.rest) - len(strings.TrimLeft(r.rest, "-+.0123456789abcdefxABCDEFX_"))
 		n.text = strings.ReplaceAll(r.rest[:end], "_", "")
 		if _, parseErr := strconv.ParseFloat(n.text, 64); parseErr != nil {
 			return n, r.fail()

@@ -203,7 +203,7 @@ func (f *file) key(p *draft.Table, app *node, full, key string, n *node) {
 	case "namespace":
 		p.Append("groups", draft.Name(n.text))
 	case "instances":
-		f.instances(p, app, full, n)
+		f.instances(p, full, n)
 	case "exec_mode":
 		if strings.HasPrefix(n.text, "cluster") {
 			note("superd has no cluster mode, in which workers share a port: let superd listen (`sockets`), or " +
@@ -276,7 +276,7 @@ func (f *file) key(p *draft.Table, app *node, full, key string, n *node) {
 	}
 }
 
-func (f *file) instances(p *draft.Table, app *node, full string, n *node) {
+func (f *file) instances(p *draft.Table, full string, n *node) {
 	count, err := strconv.Atoi(n.text)
 	switch {
 	case n.text == "max" || err == nil && count <= 0:

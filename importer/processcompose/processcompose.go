@@ -163,7 +163,7 @@ func (c *file) process(name string, n *yamltree.Node, once bool) {
 }
 
 func (c *file) key(t *draft.Table, full, key string, n *yamltree.Node) {
-	note := func(format string, args ...any) { c.note(n, full, format, args...) }
+	note := func(text string) { c.note(n, full, "%s", text) }
 	switch key {
 	case "command":
 		command, shell := c.script(n.Text())

@@ -256,10 +256,7 @@ func endsInSpace(s string) bool { return s != pyRightStrip(s) }
 // commentText returns a comment without its marks and with its indentation behind them.
 func commentText(line string) string {
 	text := pyRightStrip(strings.TrimLeft(pyStrip(line), ";#"))
-	if strings.HasPrefix(text, " ") {
-		text = text[1:]
-	}
-	return text
+	return strings.TrimPrefix(text, " ")
 }
 
 // isSpace is str.isspace of Python.

@@ -118,6 +118,7 @@ func (b *builder) file(key, source string, to target, path string) {
 		} else if o != nil {
 			b.note(b.section, o, "with replicas no log can be named: the output is kept in log_dir")
 		}
+	case toAuto, toStdout, toStderr: // the default name
 	case toFile:
 		if b.replicas > 1 {
 			return

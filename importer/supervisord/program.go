@@ -144,8 +144,6 @@ var programKeys = []string{"command", "process_name", "numprocs", "numprocs_star
 	"stderr_logfile_backups", "stderr_capture_maxbytes", "stderr_events_enabled", "stderr_syslog",
 	"environment", "directory", "umask", "serverurl"}
 
-var socketKeys = []string{"socket", "socket_owner", "socket_mode", "socket_backlog"}
-
 var sleeps = regexp.MustCompile(`(^|[\s'"])sleep\s+[\d.]+\w?\s*(&&|;)`)
 
 // key sets what an option of the source stands for, and returns the key of superd, "" for none.

@@ -14,11 +14,10 @@ import (
 // A reader holds the files that make a configuration of supervisord.
 type reader struct {
 	*parser
-	system    draft.System
-	path      string
-	here      string // absolute directory of the main file
-	processes map[string]string
-	reported  []draft.Note
+	system   draft.System
+	path     string
+	here     string // absolute directory of the main file
+	reported []draft.Note
 
 	// What %(ENV_X)s means: the environment of supervisord, then what [supervisord] sets.
 	environ map[string]string
@@ -146,7 +145,6 @@ type process struct {
 	RedirectStderr                   bool
 	Environment                      map[string]string
 	Socket                           string // of an fcgi-program
-	events                           []string
 	envNames                         []string
 	number, count                    int
 	section                          *section

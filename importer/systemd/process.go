@@ -367,7 +367,11 @@ func (s *service) rlimit(a assignment, key, name string) {
 			if _, plain := strconv.Atoi(part); plain == nil && name == "RTTIME" {
 				d /= 1e6 // microseconds
 			}
-			single, err = d, spanErr
+			if spanErr != nil {
+				s.note(a, "systemd ignores it: %v", spanErr)
+				return
+			}
+			single = d
 			parts = append(parts, draft.Duration(d))
 			continue
 		case counts:
