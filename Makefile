@@ -6,7 +6,7 @@ TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-metrics test-supervisor bench bench-sandbox bench-loop bench-quick clean test-schema
+.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-metrics test-supervisor bench bench-sandbox bench-loop bench-quick clean test-schema test-switch
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -132,6 +132,12 @@ test-schema: ## have taplo and redocly check the schema and openapi.yaml (needs 
 	@set -e; tools=$$(mktemp -d); trap 'rm -rf "$$tools"' EXIT; \
 	npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$$tools" $(SCHEMA_TOOLS); \
 	go test ./tests/schema -count=1 -v -timeout 10m -tools "$$tools/node_modules/.bin"
+
+UNITS ?= /tmp/superd-test-units
+test-switch: ## compare with Debian's supervisor, and import units of its daemons (root; 3 minutes)
+	tests/switch/install-deps.sh $(UNITS)
+	go test ./importer/supervisord -run Oracle -oracle -count=1 -v
+	go test ./tests/switch -switch -units $(UNITS) -count=1 -v -timeout 15m
 
 ONLY   ?=
 ROUNDS ?= 3

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -322,6 +323,9 @@ func (l *loader) checkLogs() {
 	users := map[string]user{}
 	logDir := l.root.superd.LogDir
 	use := func(u user, path, written string) {
+		if path == os.DevNull { // it takes any number of writers
+			return
+		}
 		named := u.anySet(u.key)
 		if other := l.numberedLog(path); named && other != nil && other != u.builder {
 			u.mistakeAt(u.key).Fail("%q is the log file of an instance of %q (%s): choose another name", written, other.Name, other.self.Position())

@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"os"
 	"slices"
 	"strings"
 
@@ -57,6 +58,9 @@ func namesLogFile(p *config.Program) bool { return p.Log.File != "" || p.Log.Std
 // owner returns an instance that owns one of these log files and satisfies counts; nil without one.
 func (c *conflicts) owner(files []string, counts func(*instance.Instance) bool) *instance.Instance {
 	for _, f := range files {
+		if f == os.DevNull { // it takes any number of writers
+			continue
+		}
 		if first := c.owners[f]; first != nil && counts(first) {
 			return first
 		}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"superd/cmd/superd/ui"
 	"superd/compat/supervisorctl"
 	"superd/internal/execshim"
 	"superd/pidfd"
@@ -12,7 +13,8 @@ import (
 
 // platformCommands are the commands that only Linux has.
 var platformCommands = []subcommand{
-	{"top", newTopCommand}, {"metrics", newMetricsCommand}, {"doctor", newDoctorCommand}, {"clean-cgroup", newCleanCgroupCommand},
+	{"top", ui.Top}, {"import", ui.Import}, {"metrics", ui.Metrics}, {"doctor", newDoctorCommand},
+	{"clean-cgroup", newCleanCgroupCommand},
 }
 
 // becomeSupervisorctl does not return if this process was started under that name.

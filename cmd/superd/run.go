@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"superd/cmd/superd/ui"
 	"superd/config"
 	"superd/doctor"
 	"superd/internal/failpoint"
@@ -42,6 +43,7 @@ type runFlags struct {
 
 func newRunCommand() *cobra.Command {
 	var flags runFlags
+	var from string
 	cmd := &cobra.Command{
 		Use:   "run [FILE]",
 		Short: "Run the programs of the configuration",
@@ -63,16 +65,26 @@ Signals:
 ` + searchPath,
 		Example: `  superd run
   superd run web.toml
-  superd run --runtime-dir /tmp/try --output never web.toml`,
+  superd run --runtime-dir /tmp/try --output never web.toml
+  superd run --from Procfile`,
 		Args:              oneFile,
 		ValidArgsFunction: completeTOML,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.config = fileOf(args, flags.config)
+			if from != "" {
+				if flags.config != "" {
+					return usageError{fmt.Errorf("read --from: %s is a configuration already: leave one out",
+						terminal.Sanitize(flags.config))}
+				}
+				return ui.RunFrom(from, cmd.Flags())
+			}
 			return startRun(flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
 	configFlag(f, &flags.config, "configuration `file`")
+	f.StringVar(&from, "from", "",
+		"`file` of another supervisor to import and run, such as Procfile or compose:dev.yaml; see superd import")
 	f.StringVar(&flags.runtimeDir, "runtime-dir", "",
 		"runtime `directory`: control socket, journal and the programs' pipes")
 	f.StringVar(&flags.logLevel, "log-level", "info",

@@ -26,14 +26,15 @@ const (
 // Only cmd/superd imports procs/linux: procs knows the system as procs/host.
 var allowed = map[string]string{
 	"cmd/superd/report": "control internal/escape internal/terminal internal/words",
-	"cmd/superd": `cmd/superd/report compat/socket compat/supervisorctl config config/codec config/schema
-		control control/locate control/mistakes control/remote control/server doctor
+	"cmd/superd": `cmd/superd/report cmd/superd/ui compat/socket compat/supervisorctl config config/codec
+		config/schema control control/locate control/mistakes control/remote control/server doctor
 		internal/execshim internal/failpoint internal/gcpacer internal/logqueue internal/procfs
 		internal/signame internal/terminal internal/threads internal/words keeper keeper/fdstore
 		logs logs/read loop pidfd procs procs/eventlog procs/host procs/journal procs/linux
 		procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
-	"cmd/superd-exec":      "internal/execshim sandbox/enforce",
-	"cmd/superd-ui":        "control control/locate control/remote internal/terminal metrics top",
+	"cmd/superd-exec": "internal/execshim sandbox/enforce",
+	"cmd/superd-ui": `control control/locate control/remote importer importer/draft internal/terminal metrics
+		top`,
 	"compat/xmlrpc":        "",
 	"compat/socket":        "compat/supervisor control control/server internal/safepath",
 	"compat/supervisorctl": `compat/supervisor compat/xmlrpc control control/locate internal/terminal`,
@@ -149,6 +150,18 @@ var allowed = map[string]string{
 	"control/mistakes":   "config control",
 	"config/schema":      "config config/codec",
 	"top":                "cmd/superd/report control internal/terminal internal/words",
+	"cmd/superd/ui":      "",
+	"importer": `importer/compose importer/draft importer/pm2 importer/processcompose importer/procfile
+		importer/s6 importer/supervisord importer/systemd`,
+	"importer/compose":        "config/document importer/draft importer/yamltree",
+	"importer/draft":          "internal/words",
+	"importer/pm2":            "config/document importer/draft",
+	"importer/processcompose": "importer/draft importer/yamltree",
+	"importer/procfile":       "importer/draft",
+	"importer/s6":             "importer/draft",
+	"importer/supervisord":    "importer/draft",
+	"importer/systemd":        "importer/draft",
+	"importer/yamltree":       "",
 }
 
 // imports returns what each package of superd itself imports of superd, on Linux, without tests.
@@ -209,6 +222,7 @@ func TestImports(t *testing.T) {
 // heavy are modules, by the beginning of their path, that only superd-ui links: they would add to
 // the start of each `superd ctl` and to the memory of the supervisor.
 var heavy = []string{"github.com/prometheus/", "google.golang.org/protobuf", "charm.land/", "github.com/charmbracelet/"}
+var heavy = []string{"github.com/prometheus/", "google.golang.org/protobuf", "go.yaml.in/yaml"}
 
 // TestHeavyModules: superd links none of the large modules of superd-ui.
 func TestHeavyModules(t *testing.T) {

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 )
 
@@ -14,12 +15,35 @@ import (
 // so that neither the supervisor nor `superd ctl` links them.
 const uiName = "superd-ui"
 
-func newMetricsCommand() *cobra.Command {
+// Metrics returns the command `superd metrics`.
+func Metrics() *cobra.Command {
 	return uiCommand("metrics", "Print or serve metrics for Prometheus")
 }
 
-func newTopCommand() *cobra.Command {
+// Top returns the command `superd top`.
+func Top() *cobra.Command {
 	return uiCommand("top", "Show programs on a screen that follows them")
+}
+
+// Import returns the command `superd import`.
+func Import() *cobra.Command {
+	return uiCommand("import", "Make a configuration from the files of another supervisor")
+}
+
+// RunFrom runs what --from names: superd-ui imports it, and executes this program with the result
+// and the other flags of the command line.
+func RunFrom(from string, flags *pflag.FlagSet) error {
+	own, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("run %s: %w", from, err)
+	}
+	args := []string{"--", from, own}
+	flags.Visit(func(f *pflag.Flag) {
+		if f.Name != "from" {
+			args = append(args, "--"+f.Name+"="+f.Value.String())
+		}
+	})
+	return executeUI("run-from", args)
 }
 
 // uiCommand returns the command of superd-ui with that name, which parses its arguments itself.

@@ -1,0 +1,177 @@
+// Package importer makes a configuration of superd from the files of other supervisors.
+//
+// Each format is a package below this one, which makes a [draft.Document]: programs with the
+// comments of the source, and notes on each key that has no counterpart, means something else, or
+// is ignored by the other supervisor itself.
+package importer
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"superd/importer/compose"
+	"superd/importer/draft"
+	"superd/importer/pm2"
+	"superd/importer/processcompose"
+	"superd/importer/procfile"
+	"superd/importer/s6"
+	"superd/importer/supervisord"
+	"superd/importer/systemd"
+)
+
+// A Format is a kind of file that can be imported.
+type Format struct {
+	Name, Description string
+	// Import reads the file at path. dir is as in [draft.Document].
+	Import func(system draft.System, path, dir string) (*draft.Document, error)
+}
+
+// Formats returns all formats.
+func Formats() []Format {
+	return []Format{
+		{"supervisord", "supervisord.conf, with the files that it includes", supervisord.Import},
+		{"procfile", "a Procfile, with the .env beside it", procfile.Import},
+		{"process-compose", "process-compose.yaml", processcompose.Import},
+		{"compose", "compose.yaml of Docker", compose.Import},
+		{"systemd", "a unit: NAME.service, with NAME.socket, NAME.timer and NAME.service.d beside it",
+			systemd.Import},
+		{"s6", "a service directory of s6 or runit, or a directory of those, or of s6-rc", s6.Import},
+		{"pm2", "ecosystem.config.js or .json of pm2", pm2.Import},
+	}
+}
+
+// Find returns the format of a name.
+func Find(name string) (Format, error) {
+	var names []string
+	for _, f := range Formats() {
+		if f.Name == name {
+			return f, nil
+		}
+		names = append(names, f.Name)
+	}
+	return Format{}, fmt.Errorf("%q is no format: write one of %s", name, strings.Join(names, ", "))
+}
+
+// Detect returns the format of a file by its name, else by what it contains.
+func Detect(path string) (Format, error) {
+	name, err := detect(path)
+	if err != nil {
+		return Format{}, err
+	}
+	if name == "" {
+		return Format{}, fmt.Errorf("can't tell the format of %s: name it before the file", path)
+	}
+	return Find(name)
+}
+
+// names are the beginnings and ends of file names by which a format is known.
+var names = []struct{ prefix, suffix, format string }{
+	{"procfile", "", "procfile"},
+	{"supervisord", ".conf", "supervisord"},
+	{"supervisord", ".ini", "supervisord"},
+	{"process-compose", ".yaml", "process-compose"},
+	{"process-compose", ".yml", "process-compose"},
+	{"docker-compose", ".yaml", "compose"},
+	{"docker-compose", ".yml", "compose"},
+	{"compose", ".yaml", "compose"},
+	{"compose", ".yml", "compose"},
+	{"", ".service", "systemd"},
+	{"", ".socket", "systemd"},
+	{"", ".timer", "systemd"},
+	{"ecosystem", ".js", "pm2"},
+	{"ecosystem", ".cjs", "pm2"},
+	{"ecosystem", ".json", "pm2"},
+	{"", ".config.js", "pm2"},
+	{"pm2", ".json", "pm2"},
+}
+
+// marks are lines and parts of lines by which a format is known, the most telling ones first.
+var marks = []struct{ text, format string }{
+	{"\n[supervisord]", "supervisord"},
+	{"\n[program:", "supervisord"},
+	{"\n[Service]", "systemd"},
+	{"\n[Socket]", "systemd"},
+	{"\nprocesses:", "process-compose"},
+	{"\nservices:", "compose"},
+	{"module.exports", "pm2"},
+	{`"apps"`, "pm2"},
+}
+
+func detect(path string) (format string, err error) {
+	info, err := os.Stat(path)
+	if err != nil && strings.HasSuffix(path, ".service") && strings.Contains(filepath.Base(path), "@") {
+		return "systemd", nil // an instance of a template
+	}
+	if err != nil {
+		return "", err
+	}
+	if info.IsDir() {
+		return "s6", nil
+	}
+	base := strings.ToLower(filepath.Base(path))
+	for _, n := range names {
+		if strings.HasPrefix(base, n.prefix) && strings.HasSuffix(base, n.suffix) {
+			return n.format, nil
+		}
+	}
+	text, err := draft.Machine().ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	for _, m := range marks {
+		if strings.Contains("\n"+string(text), m.text) {
+			return m.format, nil
+		}
+	}
+	return "", nil
+}
+
+// Import reads the file at path. The TOML will be in the directory target; if that is not the one
+// of the file, relative paths become absolute.
+func Import(f Format, path, target string) (*draft.Document, error) {
+	// A unit may be an instance of a template.
+	if _, err := os.Stat(path); err != nil && (f.Name != "systemd" || !strings.Contains(filepath.Base(path), "@")) {
+		return nil, fmt.Errorf("read %s: %w", path, cause(err))
+	}
+	source, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(source); err == nil && !info.IsDir() {
+		source = filepath.Dir(source)
+	}
+	target, err = filepath.Abs(target)
+	if err != nil {
+		return nil, err
+	}
+	dir := source
+	if same(source, target) {
+		dir = ""
+	}
+	doc, err := f.Import(draft.Machine(), path, dir)
+	if err != nil {
+		return nil, err
+	}
+	if dir != "" && !doc.Defaults.Has("directory") && len(doc.Programs) > 0 {
+		doc.Defaults.Set("directory", dir)
+	}
+	doc.SortNotes()
+	return doc, nil
+}
+
+func cause(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+func same(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}

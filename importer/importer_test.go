@@ -1,0 +1,186 @@
+package importer
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"superd/config"
+	"superd/importer/draft"
+	"superd/tests/golden"
+)
+
+// root is where the files of a case are, for the importer.
+const root = "/srv/app"
+
+// A sourceFile is one file of a case.
+type sourceFile struct{ name, text string }
+
+// readCase returns the files of a case: each begins with a line "-- NAME --". The first one is
+// imported; a name that ends in "/" is imported as a directory, and has no text.
+func readCase(t testing.TB, path string) (files []sourceFile) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, ok := strings.CutPrefix(line, "-- "); ok {
+			if name, ok = strings.CutSuffix(strings.TrimSpace(name), " --"); ok {
+				files = append(files, sourceFile{name: name})
+				continue
+			}
+		}
+		files[len(files)-1].text += line
+	}
+	return files
+}
+
+// systemOf returns a system with these files below root, and a small environment.
+func systemOf(files []sourceFile) draft.System {
+	env := map[string]string{"HOME": "/root", "PATH": "/usr/bin:/bin", "STAGE": "test"}
+	return draft.System{
+		ReadFile: func(path string) ([]byte, error) {
+			for _, f := range files {
+				if filepath.Join(root, f.name) == filepath.Clean(path) && !strings.HasSuffix(f.name, "/") {
+					return []byte(f.text), nil
+				}
+			}
+			return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+		},
+		IsDir: func(path string) bool {
+			return slices.ContainsFunc(files, func(f sourceFile) bool {
+				return strings.HasPrefix(filepath.Join(root, f.name), filepath.Clean(path)+"/")
+			})
+		},
+		Glob: func(pattern string) ([]string, error) {
+			var found []string
+			for _, f := range files {
+				for path := filepath.Join(root, f.name); path != root && path != "/"; path = filepath.Dir(path) {
+					ok, err := filepath.Match(pattern, path)
+					if err != nil {
+						return nil, err
+					}
+					if ok && !slices.Contains(found, path) {
+						found = append(found, path)
+					}
+				}
+			}
+			slices.Sort(found)
+			return found, nil
+		},
+		Getenv: func(name string) (string, bool) {
+			v, ok := env[name]
+			return v, ok
+		},
+		Hostname: func() string { return "host1" },
+	}
+}
+
+// TestGolden imports each case in testdata, for the directory of its files, and compares the
+// configuration and the notes. superd has to accept every configuration.
+func TestGolden(t *testing.T) {
+	for _, f := range Formats() {
+		cases, err := filepath.Glob(filepath.Join("testdata", f.Name, "*.txt"))
+		if err != nil || len(cases) == 0 {
+			t.Errorf("%s has no cases: %v", f.Name, err)
+		}
+		for _, path := range cases {
+			name := strings.TrimSuffix(filepath.Base(path), ".txt")
+			t.Run(f.Name+"/"+name, func(t *testing.T) {
+				files := readCase(t, path)
+				doc, err := f.Import(systemOf(files), filepath.Join(root, files[0].name), "")
+				if err != nil {
+					golden.Check(t, f.Name+"/"+name+".golden", "error: "+err.Error()+"\n")
+					return
+				}
+				doc.SortNotes()
+				var notes strings.Builder
+				for _, n := range doc.Notes {
+					notes.WriteString(n.String() + "\n")
+				}
+				golden.Check(t, f.Name+"/"+name+".golden", doc.TOML()+"-- notes --\n"+notes.String())
+				accept(t, doc)
+			})
+		}
+	}
+}
+
+// accept checks that superd finds no mistake in a document.
+func accept(t *testing.T, doc *draft.Document) {
+	t.Helper()
+	if len(doc.Programs) == 0 {
+		return
+	}
+	path := filepath.Join(t.TempDir(), "superd.toml")
+	if err := os.WriteFile(path, []byte(doc.TOML()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	conf, err := config.Load(path)
+	if mistakes, ok := errors.AsType[config.Errors](err); ok {
+		t.Fatalf("superd refuses the configuration: %v\n%s", mistakes, doc.TOML())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mistake := range conf.Errors {
+		t.Errorf("superd check: %v\n%s", mistake, doc.TOML())
+	}
+}
+
+func TestDetect(t *testing.T) {
+	dir := t.TempDir()
+	tests := []struct{ file, text, want string }{
+		{"Procfile", "", "procfile"},
+		{"Procfile.dev", "", "procfile"},
+		{"compose.yaml", "", "compose"},
+		{"docker-compose.prod.yml", "", "compose"},
+		{"process-compose.yaml", "", "process-compose"},
+		{"web.service", "", "systemd"},
+		{"ecosystem.config.js", "", "pm2"},
+		{"supervisord.conf", "", "supervisord"},
+		{"app.conf", "; mine\n[program:x]\ncommand=x\n", "supervisord"},
+		{"stack.yml", "services:\n  web: {}\n", "compose"},
+		{"dev.yml", "processes:\n  web: {}\n", "process-compose"},
+		{"apps.json", `{"apps": []}`, "pm2"},
+		{"notes.txt", "nothing\n", ""},
+	}
+	for _, tt := range tests {
+		path := filepath.Join(dir, tt.file)
+		if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := detect(path); got != tt.want || err != nil {
+			t.Errorf("detect(%s) = %q, %v, want %q", tt.file, got, err, tt.want)
+		}
+	}
+	if got, err := detect(dir); got != "s6" || err != nil {
+		t.Errorf("detect of a directory = %q, %v, want s6", got, err)
+	}
+}
+
+// TestPaths: relative paths stay in the directory of the source, and become absolute elsewhere.
+func TestPaths(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "Procfile")
+	if err := os.WriteFile(path, []byte("web: ./serve\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	format, err := Find("procfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for target, want := range map[string]string{dir: "", t.TempDir(): dir} {
+		doc, err := Import(format, path, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := doc.Defaults.Get("directory").(string); got != want {
+			t.Errorf("for %s the directory is %q, want %q", target, got, want)
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package systemd
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"superd/importer/draft"
+)
+
+// execKey imports the keys about commands, and reports whether a is one.
+func (s *service) execKey(a assignment) bool {
+	t := s.table
+	switch a.key {
+	case "ExecStart":
+		for _, c := range s.commands(a, false) {
+			s.starts = append(s.starts, c)
+			t.Set("command", draft.Command(c))
+		}
+	case "ExecStartPre":
+		s.hooks(a, "pre_start")
+	case "ExecStartPost":
+		s.hooks(a, "post_start")
+	case "ExecStopPost":
+		s.hooks(a, "post_stop")
+	case "ExecCondition":
+		s.note(a, "superd has no command that prevents a start without failing it; `pre_start` fails it")
+	case "ExecReload":
+		s.reload = append(s.reload, s.commands(a, false)...)
+		s.reloads()
+	case "ExecStop":
+		for _, c := range s.commands(a, false) {
+			if signal := killOf(c); signal != "" {
+				t.Set("stop_signal", signal)
+				continue
+			}
+			if before, again := t.Get("stop_command").(draft.Command); again {
+				c = both(before, c)
+			}
+			t.Set("stop_command", draft.Command(c))
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// commands returns the commands of a value as templates. Those whose failure does not matter are
+// wrapped if wrap is true.
+func (s *service) commands(a assignment, wrap bool) (all [][]string) {
+	list, quoted, err := split(a.value)
+	if err != nil {
+		s.note(a, "systemd ignores it: %v", err)
+		return nil
+	}
+	for start := 0; start < len(list); {
+		end := start
+		for end < len(list) && (list[end] != ";" || quoted[end]) {
+			end++
+		}
+		if c := s.command(a, list[start:end], quoted[start:end], wrap); len(c) > 0 {
+			all = append(all, c)
+		}
+		start = end + 1
+	}
+	return all
+}
+
+// command returns one command as templates.
+func (s *service) command(a assignment, args []string, quoted []bool, wrap bool) []string {
+	if len(args) == 0 {
+		return nil
+	}
+	path := strings.TrimLeft(args[0], "-@:+!|")
+	prefix := args[0][:len(args[0])-len(path)]
+	args = append([]string{path}, args[1:]...)
+	literal := strings.Contains(prefix, ":")
+	c := make([]string, len(args))
+	for i, arg := range args {
+		switch {
+		case arg == `\;`:
+			c[i] = ";"
+		case literal:
+			c[i] = draft.Argument(arg)
+		case quoted[i] && strings.HasPrefix(arg, "$") && !strings.HasPrefix(arg, "${"):
+			c[i] = draft.Argument(arg)
+		default:
+			c[i] = references(arg)
+		}
+	}
+	if strings.Contains(prefix, "@") && len(c) > 1 {
+		s.note(a, "superd passes the path as the name of the process, not %q", c[1])
+		c = slices.Delete(c, 1, 2)
+	}
+	if strings.ContainsAny(prefix, "+!") && s.get("Service", "User") != "" {
+		s.table.Set("hooks_user", "root")
+		if a.key == "ExecStart" {
+			s.note(a, "superd has one user for the program; only hooks can run as another one")
+		}
+	}
+	if strings.Contains(prefix, "-") {
+		if wrap {
+			c = append([]string{"sh", "-c", `"$@" || true`, "sh"}, c...)
+		} else if a.key == "ExecStart" {
+			s.note(a, "superd counts a failure as one: success_exit_codes has what is none")
+		}
+	}
+	return c
+}
+
+var reference = regexp.MustCompile(`\$(\$|\{[^}]*\}|[A-Za-z_][A-Za-z0-9_]*)`)
+
+// references returns an argument with the references that systemd replaces. superd has the same,
+// except that $NAME is replaced only if it is the whole argument, as in systemd.
+func references(arg string) string {
+	whole := reference.FindString(arg) == arg
+	return reference.ReplaceAllStringFunc(arg, func(ref string) string {
+		if ref == "$$" || strings.HasPrefix(ref, "${") && draft.IsName(ref[2:len(ref)-1]) || whole {
+			return ref
+		}
+		return draft.Literal(ref)
+	})
+}
+
+func (s *service) hooks(a assignment, key string) {
+	for _, c := range s.commands(a, true) {
+		s.table.AppendCommand(key, c)
+	}
+}
+
+var killing = regexp.MustCompile(`^(/usr)?(/bin/)?kill$`)
+
+// killOf returns the signal that a command sends to the main process, "" if it does something else.
+func killOf(c []string) string {
+	if !killing.MatchString(c[0]) || len(c) < 2 || c[len(c)-1] != "$MAINPID" && c[len(c)-1] != "${MAINPID}" {
+		return ""
+	}
+	switch {
+	case len(c) == 2:
+		return "SIGTERM"
+	case len(c) == 3 && strings.HasPrefix(c[1], "-"):
+		return signal(strings.TrimPrefix(c[1], "-"))
+	case len(c) == 4 && (c[1] == "-s" || c[1] == "--signal"):
+		return signal(c[2])
+	}
+	return ""
+}
+
+// signal returns the name of a signal as superd has it.
+func signal(s string) string {
+	if n, err := strconv.Atoi(s); err == nil {
+		if n <= 0 || n > 64 {
+			return ""
+		}
+		return s
+	}
+	if !strings.HasPrefix(s, "SIG") {
+		return "SIG" + s
+	}
+	return s
+}
+
+// both returns a command that runs a, then b if a succeeds.
+func both(a, b []string) []string {
+	return []string{"sh", "-c", script(a) + " && " + script(b)}
+}
+
+// script returns a command as a shell needs it. References stay, as the shell has the variables.
+func script(c []string) string {
+	if len(c) == 3 && c[0] == "sh" && c[1] == "-c" {
+		return c[2]
+	}
+	words := make([]string, len(c))
+	for i, arg := range c {
+		words[i] = arg
+		if strings.ContainsAny(arg, " \t\n\"'\\|&;<>()*?[#~`") {
+			words[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// checks are commands that look at a configuration and change nothing.
+var checks = regexp.MustCompile(`(^| )(-t|-T|-c|-C|--check|--test|check|configtest|testconfig|-tq|-q -t)( |$)`)
+
+// reloads sets the keys of a reload. A check before it is one before a restart, too.
+func (s *service) reloads() {
+	t := s.table
+	for _, key := range []string{"check_command", "reload_signal", "reload_command"} {
+		if t.Has(key) {
+			t.Delete(key)
+		}
+	}
+	list := slices.Clone(s.reload)
+	if len(list) > 1 && checks.MatchString(strings.Join(list[0], " ")) && killOf(list[0]) == "" {
+		t.Set("check_command", draft.Command(list[0]))
+		list = list[1:]
+	}
+	if len(list) == 1 {
+		if signal := killOf(list[0]); signal != "" {
+			t.Set("reload_signal", signal)
+			return
+		}
+	}
+	command := list[0]
+	for _, c := range list[1:] {
+		command = both(command, c)
+	}
+	t.Set("reload_command", draft.Command(command))
+}
+
+// finish sets what depends on several keys.
+func (s *service) finish() {
+	t := s.table
+	switch s.kind {
+	case "simple", "exec", "idle":
+	case "notify", "notify-reload":
+		t.Set("ready.notify", true)
+		if s.kind == "notify-reload" {
+			t.Set("reload_signal", cmpOr(signal(cmpOr(s.get("Service", "ReloadSignal"), "HUP")), "SIGHUP"))
+			t.Set("reload_notify", true)
+		}
+	case "forking":
+		t.Set("type", "forking")
+	case "oneshot":
+		t.Set("type", "oneshot")
+		if len(s.starts) > 1 {
+			for _, c := range s.starts[:len(s.starts)-1] {
+				t.AppendCommand("pre_start", c)
+			}
+		}
+		if len(s.starts) == 0 {
+			t.Set("command", draft.Command{"true"})
+		}
+		if s.get("Service", "ExecStop") != "" {
+			s.doc.Note(draft.Place{File: s.path}, "Service.ExecStop", "superd stops no one-shot that has ended: "+
+				"the command runs only while it runs")
+		}
+	case "dbus":
+		s.doc.Note(draft.Place{File: s.path}, "Service.BusName", "superd does not watch the bus: the program is "+
+			"ready at once, unless `ready` says otherwise")
+	default:
+		s.doc.Note(draft.Place{File: s.path}, "Service.Type", "systemd knows no type %q", s.kind)
+	}
+	if t.Get("final_kill") == false && t.Get("kill_mode") == "mixed" {
+		t.Delete("kill_mode")
+		s.doc.Note(draft.Place{File: s.path}, "Service.KillMode", "superd's \"mixed\" kills what the main process "+
+			"leaves, which SendSIGKILL=no forbids: leftover processes get the stop signal")
+	}
+	if s.kind != "oneshot" && !t.Has("restart") {
+		t.Set("restart", "never")
+	}
+	if !t.Has("command") {
+		s.doc.Note(draft.Place{File: s.path}, "Service.ExecStart", "it has no command: nothing can be started")
+		t.Set("command", draft.Command{"true"})
+	}
+}
