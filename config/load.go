@@ -107,6 +107,7 @@ func (l *loader) config(path string) *Config {
 	l.top(main)
 	l.readSockets()
 	l.readPrograms()
+	l.readEnablements(path)
 	if len(l.tables) == 0 {
 		l.report.Warnings = append(l.report.Warnings, &KeyError{File: path, Err: errors.New("defines no program: add a [program.NAME] table")})
 	}

@@ -25,3 +25,15 @@ func (c *Client) ResetFailed(ctx context.Context, names []string) ([]CommandResu
 	err := c.post(ctx, "/v1/programs/reset-failed", url.Values{"name": names}, false, &all)
 	return all, err
 }
+
+// Enable decides whether the programs that match names start with superd, whatever their key
+// autostart says. It starts and stops none.
+func (c *Client) Enable(ctx context.Context, names []string, starts bool) ([]CommandResult, error) {
+	verb := "disable"
+	if starts {
+		verb = "enable"
+	}
+	var all []CommandResult
+	err := c.post(ctx, "/v1/programs/"+verb, url.Values{"name": names}, true, &all)
+	return all, err
+}

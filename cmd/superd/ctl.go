@@ -85,6 +85,8 @@ func ctlCommands(flags *ctlFlags) []subcommand {
 		{"reload", of(newReloadCommand)},
 		{"diff", of(newDiffCommand)},
 		{"cat", of(newCatCommand)},
+		{"enable", of(newEnableCommand)},
+		{"disable", of(newDisableCommand)},
 		{"reset-failed", of(newResetFailedCommand)},
 		{"wait", of(newWaitCommand)},
 		{"shutdown", of(newShutdownCommand)},

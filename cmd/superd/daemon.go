@@ -78,6 +78,9 @@ func (d *daemon) serve(listener net.Listener, version control.Version) {
 		ResetFailed: func(names []string) ([]procs.CommandResult, error) {
 			return procs.ResetFailed(d.supervisor, names)
 		},
+		Enable: func(names []string, starts bool, done func([]procs.CommandResult, error)) (cancel func(), err error) {
+			return procs.Enable(d.supervisor, names, starts, done)
+		},
 		Execute: func(name string, uid int, o procs.ExecuteOptions) (end func(), err error) {
 			return procs.Execute(d.supervisor, name, uid, o)
 		},

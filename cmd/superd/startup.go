@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"superd/config"
+	"superd/config/places"
 	"superd/control"
 	"superd/internal/gcpacer"
 	"superd/internal/logqueue"
@@ -150,12 +151,12 @@ func (s *startup) prepareProcess() error {
 // findRuntimeDir finds the configuration file and the runtime directory: the one of the supervisor
 // that this one replaces, or else the one that the configuration names.
 func (s *startup) findRuntimeDir() error {
-	path, err := config.Find(s.flags.config, os.Getenv, os.Geteuid())
+	path, err := places.Find(s.flags.config, os.Getenv, os.Geteuid())
 	if err != nil {
 		return usageError{err}
 	}
 	s.daemon.configPath = path
-	inherited, resumes := s.link.RuntimeDir(config.RuntimeDir(s.flags.runtimeDir, nil, os.Getenv, os.Geteuid()))
+	inherited, resumes := s.link.RuntimeDir(places.RuntimeDir(s.flags.runtimeDir, nil, os.Getenv, os.Geteuid()))
 	s.resumed = resumes || s.link.Resumes()
 	if resumes {
 		s.runtimeDir = inherited
@@ -164,7 +165,7 @@ func (s *startup) findRuntimeDir() error {
 	if s.conf, err = loadConfig(path, s.flags.strict); err != nil {
 		return err
 	}
-	named := config.RuntimeDir(s.flags.runtimeDir, s.conf, os.Getenv, os.Geteuid())
+	named := places.RuntimeDir(s.flags.runtimeDir, s.conf, os.Getenv, os.Geteuid())
 	s.runtimeDir, err = filepath.Abs(named)
 	return err
 }
@@ -223,7 +224,7 @@ func (s *startup) chooseConfig() (err error) {
 // prepareLogDir makes the log directory. A superd that resumes does not wait for it and does not
 // fail: programs live and need a supervisor, and the file system of the directory may hang.
 func (s *startup) prepareLogDir() error {
-	s.logDir = config.LogDir(s.conf, s.runtimeDir, os.Geteuid())
+	s.logDir = places.LogDir(s.conf, s.runtimeDir, os.Geteuid())
 	if !s.conf.LogsInto(s.logDir) {
 		return nil
 	}
@@ -287,7 +288,7 @@ func (s *startup) collectOptions() (err error) {
 			NotifyKey:  s.dir.NotifyKey,
 			LogDir:     s.logDir,
 
-			Directories: config.RootsOf(os.Getenv, os.Geteuid(), s.dir.Path, s.logDir),
+			Directories: places.RootsOf(os.Getenv, os.Geteuid(), s.dir.Path, s.logDir),
 		},
 		Identity:    procs.Identity{Pid: os.Getpid(), BootID: s.recovered.boot},
 		Environment: os.Environ(),

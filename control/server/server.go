@@ -100,6 +100,7 @@ type Options struct {
 	// The following are functions of procs for the supervisor. They are called on the loop.
 	ConfigOf    func(names []string) ([]*config.Program, error)
 	ResetFailed func(names []string) ([]procs.CommandResult, error)
+	Enable      func(names []string, starts bool, done func([]procs.CommandResult, error)) (cancel func(), err error)
 	Execute     func(name string, uid int, o procs.ExecuteOptions) (end func(), err error)
 	// Upgrade prepares to execute another binary ("" for superd's own file). Upgrade and ready are
 	// called on the loop.

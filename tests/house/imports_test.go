@@ -26,7 +26,7 @@ const (
 // Only cmd/superd imports procs/linux: procs knows the system as procs/host.
 var allowed = map[string]string{
 	"cmd/superd/report": "control internal/escape internal/terminal internal/words",
-	"cmd/superd": `cmd/superd/report config config/codec control control/locate control/remote control/server doctor
+	"cmd/superd": `cmd/superd/report config config/codec config/places control control/locate control/remote control/server doctor
 		internal/signame
 		internal/execshim internal/failpoint internal/gcpacer internal/logqueue internal/procfs
 		internal/terminal internal/threads internal/words keeper keeper/fdstore logs logs/read loop pidfd procs procs/eventlog procs/host
@@ -34,16 +34,16 @@ var allowed = map[string]string{
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
 	"cmd/superd-ui":   "control control/locate internal/terminal metrics",
 	"control/server": `config config/listen control internal/escape internal/passwd internal/procfs internal/signame logs logs/follow
-		logs/segment pidfd procs procs/counters procs/diagnosis procs/eventlog procs/fsm procs/host
+		logs/segment pidfd procs procs/counters procs/diagnosis procs/enabling procs/eventlog procs/fsm procs/host
 		procs/probe procs/selection`,
 	"control":        "config",
-	"control/locate": "config control",
+	"control/locate": "config config/places control",
 	"control/remote": "control",
 	"metrics":        "control",
 	"doctor": `internal/execshim internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox
 		sandbox/shim`,
 	"procs": `config config/environ internal/signame internal/words logs loop loop/task pidfd
-		procs/counters procs/deps procs/diagnosis procs/eventlog
+		procs/changes procs/counters procs/deps procs/diagnosis procs/enabling procs/eventlog
 		procs/fsm procs/handover procs/host procs/instance procs/instance/beside
 		procs/instance/paths procs/onconnect procs/outputevents procs/probe procs/reaper procs/rolling
 		procs/schedule procs/selection procs/snapshot procs/sockets procs/subscriptions`,
@@ -82,7 +82,9 @@ var allowed = map[string]string{
 	"procs/linux/linuxtest": "config config/environ internal/procfs loop pidfd procs/host",
 	"procs/counters":        "procs/fsm",
 	"procs/deps":            "",
-	"procs/diagnosis":       "config internal/words logs procs/eventlog procs/fsm procs/host procs/probe",
+	"procs/changes":         "config",
+	"procs/enabling":        "config config/enablement loop procs/eventlog procs/fsm procs/handover procs/selection",
+	"procs/diagnosis":       "config config/enablement internal/words logs procs/eventlog procs/fsm procs/host procs/probe",
 	"procs/outputevents":    "internal/words logs loop procs/eventlog procs/fsm procs/handover procs/instance",
 	"procs/selection":       "config internal/words procs/instance",
 	"procs/subscriptions":   "loop procs/instance",
@@ -99,7 +101,9 @@ var allowed = map[string]string{
 	"procs/snapshot/snapshottest": "config",
 	"keeper":                      "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
 	"keeper/fdstore":              "",
-	"config": `config/codec config/document config/environ config/listen internal/passwd
+	"config/enablement":           "config/document",
+	"config/places":               "config internal/words",
+	"config": `config/codec config/document config/enablement config/environ config/listen internal/passwd
 		internal/privilege internal/rlimit internal/signame internal/words sandbox`,
 	"config/codec":    "config/document internal/rlimit internal/signame internal/words",
 	"config/listen":   "config/document internal/words",
