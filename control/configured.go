@@ -9,6 +9,10 @@ import (
 type Configured struct {
 	Program string `json:"program"`
 	Text    string `json:"text"` // its table in TOML, without what may be secrets
+	File    string `json:"file"` // that defines it; absolute
+	Line    int    `json:"line"` // where its table began when the file was read
+	// Main file of the configuration; absolute
+	Configuration string `json:"configuration"`
 }
 
 // Config returns the definitions in force of the programs that match names, of all without names.

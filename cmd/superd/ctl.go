@@ -85,6 +85,7 @@ func ctlCommands(flags *ctlFlags) []subcommand {
 		{"reload", of(newReloadCommand)},
 		{"diff", of(newDiffCommand)},
 		{"cat", of(newCatCommand)},
+		{"edit", here(newEditCommand)},
 		{"enable", of(newEnableCommand)},
 		{"disable", of(newDisableCommand)},
 		{"reset-failed", of(newResetFailedCommand)},

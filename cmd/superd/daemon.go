@@ -70,6 +70,7 @@ func (d *daemon) serve(listener net.Listener, version control.Version) {
 		Events:     d.events,
 		Log:        d.log,
 		Version:    version,
+		ConfigPath: d.configPath,
 		UID:        os.Geteuid(),
 		Access:     func() config.Control { return *d.access.Load() },
 		TreeUsages: d.kernel.TreeUsages,

@@ -33,6 +33,18 @@ func FileSystem() Files {
 	return Files{Read: readFile, ReadEnv: readEnvFile, Glob: filepath.Glob, Abs: filepath.Abs}
 }
 
+// Replacing returns files in which the one at that absolute path has another text.
+func (f Files) Replacing(path, text string) Files {
+	read, abs := f.Read, f.Abs
+	f.Read = func(name string) (string, error) {
+		if own, err := abs(name); err == nil && own == path {
+			return text, nil
+		}
+		return read(name)
+	}
+	return f
+}
+
 // OnAccess returns files that call accessed with each path or pattern before they access it.
 func (f Files) OnAccess(accessed func(path string)) Files {
 	read, readEnv, glob := f.Read, f.ReadEnv, f.Glob

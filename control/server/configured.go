@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"net/http"
+	"path/filepath"
 
 	"superd/control"
 	"superd/procs"
@@ -17,7 +18,10 @@ func (s *Server) config(w http.ResponseWriter, r *http.Request) error {
 	}
 	list := make([]control.Configured, len(all))
 	for i, p := range all {
-		list[i] = control.Configured{Program: p.Name, Text: p.Show()}
+		list[i] = control.Configured{Program: p.Name, Text: p.Show(), Line: p.Line}
+		// Both are "" without a working directory
+		list[i].File, _ = filepath.Abs(p.File)
+		list[i].Configuration, _ = filepath.Abs(s.options.ConfigPath)
 	}
 	return s.answer(w, http.StatusOK, list)
 }

@@ -90,6 +90,7 @@ type Options struct {
 	Events     *eventlog.Log // source of events, history and why; not nil
 	Log        *slog.Logger
 	Version    control.Version // pid and uptime come from the supervisor
+	ConfigPath string          // main file of the configuration
 	UID        int             // user that may do everything, beside root
 	// Access returns who else may connect; nil: nobody. It may be called from any goroutine.
 	Access func() config.Control
