@@ -119,7 +119,7 @@ func (f *ctlFlags) editedFile(e *edit.Edit, names []string) error {
 }
 
 // reloadEdited shows what a reload changes, and reloads.
-func reloadEdited(cmd *cobra.Command, client *control.Client, e *edit.Edit, unasked bool) error {
+func reloadEdited(cmd *cobra.Command, client *control.Client, e *edit.Edit, atOnce bool) error {
 	result, err := client.DryReload(cmd.Context())
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func reloadEdited(cmd *cobra.Command, client *control.Client, e *edit.Edit, unas
 	if err := report.Diff(cmd.OutOrStdout(), &result); err != nil {
 		return err
 	}
-	if !unasked {
+	if !atOnce {
 		if yes, err := e.Ask("Reload now?", true); err != nil || !yes {
 			fmt.Fprintln(cmd.OutOrStdout(), "not reloaded: `superd ctl reload` does that")
 			return err

@@ -16,6 +16,7 @@ import (
 	sddaemon "github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
 
+	"superd/cmd/superd/crashlog"
 	"superd/config"
 	"superd/config/places"
 	"superd/control"
@@ -248,7 +249,7 @@ func (s *startup) closeListener() { s.listener.Close() }
 
 // openCrashLog has no undo: an orderly end removes the file, all others leave it.
 func (s *startup) openCrashLog() (err error) {
-	s.removeCrashLog, err = openCrashLog(s.dir.Path, s.daemon.log, s.daemon.messages.Flush)
+	s.removeCrashLog, err = crashlog.Open(s.dir.Path, s.daemon.log, s.daemon.messages.Flush)
 	return err
 }
 

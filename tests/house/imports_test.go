@@ -27,7 +27,10 @@ const (
 var allowed = map[string]string{
 	"cmd/superd/report": "control internal/escape internal/terminal internal/words",
 	"cmd/superd/edit":   "config internal/safepath internal/terminal",
-	"cmd/superd": `cmd/superd/edit cmd/superd/report config config/codec config/places control control/locate control/remote control/server doctor
+	"cmd/superd/await":  "cmd/superd/report control internal/terminal internal/words",
+	"cmd/superd/prompt": "config/document", "cmd/superd/crashlog": "signals",
+	"cmd/superd": `cmd/superd/await cmd/superd/crashlog cmd/superd/edit cmd/superd/prompt cmd/superd/report
+		config config/codec config/places control control/locate control/remote control/server doctor
 		internal/signame
 		internal/execshim internal/failpoint internal/gcpacer internal/logqueue internal/procfs
 		internal/terminal internal/threads internal/words keeper keeper/fdstore logs logs/read loop pidfd procs procs/eventlog procs/host
