@@ -1,7 +1,6 @@
 package tests
 
 import (
-	"strings"
 	"testing"
 
 	"superd/tests/harness"
@@ -41,8 +40,6 @@ func TestExecAsUser(t *testing.T) {
 		t.Errorf("%v\n%s", err, terminal.Screen)
 	}
 	for _, want := range []string{"by name\r\n", "as daemon\r\n"} {
-		if !strings.Contains(terminal.Screen.String(), want) {
-			t.Errorf("the terminal lacks %q:\n%s", want, terminal.Screen)
-		}
+		terminal.Screen.Wait(t, want)
 	}
 }

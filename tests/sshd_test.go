@@ -111,7 +111,7 @@ func TestHostsBySSH(t *testing.T) {
 			t.Errorf("hosts that refuse: exit status %d, %q, want %q", r.Exit, r.Out, want)
 		}
 	}
-	if r := s.Run("ctl", "--runtime-dir", s.Path("it's none"), "--host", "box", "status"); r.Exit != 4 || !strings.Contains(r.Out, "it's none/superd.sock") {
+	if r := s.Run("ctl", "--runtime-dir", s.Path("it's none"), "--host", "box", "status"); r.Exit != 4 || !strings.Contains(r.ErrOut, "it's none/superd.sock") {
 		t.Errorf("no superd there: exit status %d, %q, %q", r.Exit, r.Out, r.ErrOut)
 	}
 	// Nothing of a connection is left behind, also when the client is killed
