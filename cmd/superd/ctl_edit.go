@@ -22,10 +22,10 @@ func newEditCommand(flags *ctlFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "edit [NAME]",
 		Short: "Edit the file that defines a program",
-		Long: `Edit opens a copy of the file that defines the program in $VISUAL or $EDITOR; without a name the main
-file. When the editor ends, the whole configuration is checked. The file is replaced, with its owner
-and mode, if there is no new mistake; otherwise you may edit again. Then edit shows what a reload
-would change, and asks whether to reload.`,
+		Long: `Edit opens a copy of the file that defines the program in $VISUAL or $EDITOR; without a name the
+main file. When the editor ends, the whole configuration is checked. The file is replaced, with its
+owner and mode, if there is no new mistake; otherwise you may edit again. Then edit shows what a
+reload would change, and asks whether to reload.`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: flags.completeFirst,
 		RunE: func(cmd *cobra.Command, args []string) error {
