@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"superd/config/enablement"
 )
 
 // A Diff holds the differences between two configurations.
@@ -220,6 +222,9 @@ func CompareProgram(before, after *Program) Change {
 	c.Keys = append(compareMistakes("program", before.Invalid, after.Invalid), compareKeys("program", effects(), before.builder(), after.builder())...)
 	if before.LoggerOf != after.LoggerOf {
 		c.Keys = append(c.Keys, KeyChange{Key: "log.command", What: "reads the output of another program", Restart: true})
+	}
+	if before.Enablement != after.Enablement && c.Key("autostart") == nil {
+		c.Keys = append(c.Keys, KeyChange{Key: "autostart", What: enablement.Text(before.Enablement, after.Enablement)})
 	}
 	c.Keys = append(c.Keys, compareRolling(before.Rolling, after.Rolling)...)
 	c.Kind = kindOf(c.Keys)

@@ -22,6 +22,7 @@ import (
 
 	"superd/config/codec"
 	"superd/config/document"
+	"superd/config/enablement"
 	"superd/config/environ"
 	"superd/internal/rlimit"
 	"superd/sandbox"
@@ -86,11 +87,14 @@ type Program struct {
 	Environment map[string]string // ${X} not yet expanded; nil when empty
 	// The program whose output this program, its logger, reads as standard input: that has
 	// [SinkCommand]; "" if it is no logger
-	LoggerOf  string
-	Invalid   Errors // if not empty, the program exists but must not run
-	File      string // file in which its table begins
-	Line      int    // its line when it was read: see [LoadAfter]
-	*Settings        // may be shared by programs: take a [Program.Clone] before changing them
+	LoggerOf string
+	// What an operator has decided about Autostart; empty: it is that of the file
+	Enablement enablement.Decision `json:",omitzero"`
+	Invalid    Errors              // if not empty, the program exists but must not run
+	File       string              // file in which its table begins
+	Line       int                 // its line when it was read: see [LoadAfter]
+	// May be shared by programs: take a [Program.Clone] before changing them
+	*Settings
 }
 
 // Settings are the values that programs often have in common.
@@ -493,4 +497,15 @@ func logPath(logDir, file, byDefault string) string {
 		return file
 	}
 	return filepath.Join(logDir, file)
+}
+
+// LogsInto reports whether a program has a log file below dir, the base of relative log files.
+func (c *Config) LogsInto(dir string) bool {
+	below := func(path string) bool { return strings.HasPrefix(path, dir+string(filepath.Separator)) }
+	for _, p := range c.Programs {
+		if p.Log.Sink == SinkFile && (below(p.LogPath(dir, p.Name)) || below(p.StderrPath(dir, p.Name))) {
+			return true
+		}
+	}
+	return false
 }

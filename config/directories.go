@@ -48,29 +48,6 @@ type DirectoryRoots struct {
 	Reserved []string               // superd's own directories
 }
 
-// RootsOf returns the roots for a superd of that user: of root, those of the system. env returns
-// the value of a variable.
-func RootsOf(env func(string) string, uid int, reserved ...string) DirectoryRoots {
-	if uid == 0 {
-		return DirectoryRoots{[DirectoryKinds]string{"/run", "/var/lib", "/var/cache", "/var/log"}, reserved}
-	}
-	home := func(variable, inHome string) string {
-		if dir := env(variable); path.IsAbs(dir) {
-			return path.Clean(dir)
-		}
-		if dir := env("HOME"); path.IsAbs(dir) && inHome != "" {
-			return path.Join(dir, inHome)
-		}
-		return ""
-	}
-	state := home("XDG_STATE_HOME", ".local/state")
-	roots := [DirectoryKinds]string{home("XDG_RUNTIME_DIR", ""), state, home("XDG_CACHE_HOME", ".cache"), ""}
-	if state != "" {
-		roots[LogsDirectory] = path.Join(state, "log")
-	}
-	return DirectoryRoots{roots, reserved}
-}
-
 // RemovesDirectories reports whether the program has directories that superd removes after a run.
 func (p *Program) RemovesDirectories() bool {
 	return len(p.Directories[RuntimeDirectory].Names) > 0 && !p.RuntimeDirectoryPreserve

@@ -8,24 +8,6 @@ import (
 	"superd/config/environ"
 )
 
-func TestRootsOf(t *testing.T) {
-	for _, tt := range []struct {
-		uid  int
-		vars map[string]string
-		want [DirectoryKinds]string
-	}{
-		{0, map[string]string{"XDG_RUNTIME_DIR": "/x"}, [DirectoryKinds]string{"/run", "/var/lib", "/var/cache", "/var/log"}},
-		{1000, map[string]string{"HOME": "/home/a"}, [DirectoryKinds]string{"", "/home/a/.local/state", "/home/a/.cache", "/home/a/.local/state/log"}},
-		{1000, map[string]string{"HOME": "/h", "XDG_RUNTIME_DIR": "/run/user/1000/", "XDG_STATE_HOME": "/s", "XDG_CACHE_HOME": "c"},
-			[DirectoryKinds]string{"/run/user/1000", "/s", "/h/.cache", "/s/log"}},
-		{1000, nil, [DirectoryKinds]string{}},
-	} {
-		if got := RootsOf(func(name string) string { return tt.vars[name] }, tt.uid).Roots; got != tt.want {
-			t.Errorf("RootsOf(%v, %d) = %q, want %q", tt.vars, tt.uid, got, tt.want)
-		}
-	}
-}
-
 func TestDirectoryPaths(t *testing.T) {
 	p := program(t, `program.a = { command = "x", runtime_directory = ["a", "a-${SUPERD_REPLICA}"], state_directory = "b/${SUPERD_NAME}/c" }`)
 	var run environ.Variables

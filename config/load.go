@@ -35,6 +35,13 @@ func Examine(path string) (*Config, error) {
 	return load(path, from)
 }
 
+// ExamineEdited is [Examine] with another text of the file at that absolute path.
+func ExamineEdited(path, file, text string) (*Config, error) {
+	from := thisHost()
+	from.files = from.files.Replacing(file, text)
+	return load(path, from)
+}
+
 // LoadAfter is [Load] for a reload. A program with the same meaning as in before is the same
 // *Program, so that [Compare] is cheap and memory is shared. reading is called with each file or
 // pattern before it is accessed, since the access may block on its file system.
@@ -107,6 +114,7 @@ func (l *loader) config(path string) *Config {
 	l.top(main)
 	l.readSockets()
 	l.readPrograms()
+	l.readEnablements(path)
 	if len(l.tables) == 0 {
 		l.report.Warnings = append(l.report.Warnings, &KeyError{File: path, Err: errors.New("defines no program: add a [program.NAME] table")})
 	}

@@ -28,12 +28,17 @@ func (p *Program) Show() string {
 		}
 		value := k.shown(own)
 		switch {
+		case k.name == "autostart" && p.Enablement != "":
+			continue // below
 		case k.name == "environment":
 			value = hiddenVariables(p.Environment)
 		case value == "":
 			continue
 		}
 		fmt.Fprintf(&b, "%s = %s\n", k.name, value)
+	}
+	if p.Enablement != "" {
+		fmt.Fprintf(&b, "autostart = %t # %s by the operator\n", p.Autostart, p.Enablement)
 	}
 	for _, mistake := range p.Invalid {
 		fmt.Fprintf(&b, "# mistake: %s\n", document.Printable(mistake.Error()))

@@ -275,6 +275,9 @@ func (c *Client) post(ctx context.Context, path string, form url.Values, unbound
 // isRepeatable reports whether a post has the same effect when it is made twice. A start does not:
 // a one-shot would run twice.
 func isRepeatable(path string) bool {
+	if path == "/v1/programs/enable" || path == "/v1/programs/disable" {
+		return true
+	}
 	return path == "/v1/programs/stop" || path == "/v1/programs/reload" || path == "/v1/reload" || path == "/v1/scale"
 }
 

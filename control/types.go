@@ -42,6 +42,11 @@ type Status struct {
 	// Last check of the current run; null: none has finished
 	HealthCheck *HealthCheck `json:"health_check"`
 
+	// Whether it starts with superd; for a program that connections start: false
+	Autostart bool `json:"autostart"`
+	// "enabled" or "disabled": an operator has decided so; absent: the configuration does
+	Enablement string `json:"enablement,omitzero"`
+
 	// Last reload of the program; absent: none has ended
 	LastReload *LastReload `json:"last_reload,omitzero"`
 

@@ -35,7 +35,8 @@ func (s *Supervisor) diagnosis(in *instance.Instance) diagnosis.Diagnosis {
 		Reason: m.StateReason(), Kind: st.ReasonKind, Pid: st.Main.Pid, StatusText: st.StatusText,
 		Desired: diagnosis.Desired{
 			Up: m.Desired().Up, By: m.Desired().By, RestartPending: restartsWhenDown(in),
-			Removed: in.Membership.Leaves(), Replaced: in.Membership.HasReplacement(),
+			Enablement: in.Program.Enablement,
+			Removed:    in.Membership.Leaves(), Replaced: in.Membership.HasReplacement(),
 		},
 		WaitsFor: in.Node.WaitsFor(), Stage: r.Stage, Roll: cmp.Or(s.rolls.text(in.Program.Name), s.rolls.formerText(in)),
 		Processes: diagnosis.Processes{

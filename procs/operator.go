@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"superd/config"
+	"superd/procs/enabling"
 	"superd/procs/fsm"
 	"superd/procs/instance"
 	"superd/procs/instance/beside"
@@ -58,4 +59,40 @@ func ResetFailed(s *Supervisor, names []string) ([]CommandResult, error) {
 			Message: "failures forgotten; it is " + in.Machine.State().String()})
 	}
 	return results, err
+}
+
+// Enable decides whether the programs of s that names select start with superd: see
+// [enabling.Options.Enable].
+func Enable(s *Supervisor, names []string, starts bool, done func([]CommandResult, error)) (cancel func(), err error) {
+	o := &enabling.Options{
+		Scope: s.Scope, Log: s.Log, Recorder: s.recorder, Known: s.selector.Known,
+		Active:       func() *config.Config { return s.config.active },
+		Exclusively:  s.reloads.exclusively,
+		ShuttingDown: func() bool { return s.shutdown.begun },
+		Activate: func(next *config.Config, diff config.Diff) {
+			s.config.activate(next, func() { s.applier.applyDiff(diff) })
+			s.subscriptions.Changed()
+		},
+		Now: func(program string) (state fsm.State, stopped bool) {
+			for _, in := range s.registry.of(program) {
+				if state == fsm.Stopped {
+					state = in.Machine.State()
+				}
+				desired := in.Machine.Desired()
+				stopped = stopped || !desired.Up && desired.By.Is(fsm.ActorOperator)
+			}
+			return state, stopped
+		},
+	}
+	return o.Enable(names, starts, func(all []enabling.Result, err error) {
+		var results []CommandResult
+		for _, r := range all {
+			c := CommandResult{Name: r.Program, OK: true, State: r.State, Message: r.Message}
+			if r.Unrecorded != nil {
+				c.markUnrecorded(r.Unrecorded)
+			}
+			results = append(results, c)
+		}
+		done(results, err)
+	})
 }

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"superd/config"
+	"superd/procs/changes"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/handover"
@@ -35,6 +35,7 @@ type reloads struct {
 
 	running  bool
 	waiting  []*reloadRequest        // requests that wait for the next reload
+	others   []*exclusiveChange      // other changes of the configuration that wait
 	hungFile *atomic.Pointer[string] // file on which a reload hangs; nil: none hangs
 }
 
@@ -69,6 +70,61 @@ func (l *reloads) request(dryRun bool, done func(ReloadResult, error)) {
 	}
 }
 
+// An exclusiveChange is a change of the configuration in which no reload may come between.
+type exclusiveChange struct {
+	file  string // on which it may hang
+	begin func(end func())
+	hangs func(error)
+}
+
+// exclusively calls begin when no reload and no other such change is under way. begin calls end
+// once. If its file takes too long, hangs is called; end is still due.
+func (l *reloads) exclusively(file string, begin func(end func()), hangs func(error)) {
+	if l.hungFile != nil {
+		hangs(l.hangError())
+		return
+	}
+	l.others = append(l.others, &exclusiveChange{file, begin, hangs})
+	if !l.running {
+		l.next()
+	}
+}
+
+// next begins what waits, after the end of a reload or another change.
+func (l *reloads) next() {
+	switch {
+	case len(l.others) > 0:
+		change := l.others[0]
+		l.others = l.others[1:]
+		l.running = true
+		timer := l.Scope.After(reloadTimeout, func() {
+			l.hungFile = new(atomic.Pointer[string])
+			l.hungFile.Store(&change.file)
+			change.hangs(l.hangError())
+			l.refuseWaiting()
+		})
+		change.begin(func() {
+			timer.Stop()
+			l.running, l.hungFile = false, nil
+			l.next()
+		})
+	case len(l.waiting) > 0:
+		l.serve()
+	}
+}
+
+// refuseWaiting answers all that wait while a file hangs. A reload that waits follows later.
+func (l *reloads) refuseWaiting() {
+	err := l.hangError()
+	for _, r := range l.waiting {
+		r.answer(ReloadResult{}, err)
+	}
+	for _, change := range l.others {
+		change.hangs(err)
+	}
+	l.others = nil
+}
+
 // hangError returns an error that names the file whose reading hangs.
 func (l *reloads) hangError() error {
 	at := l.options.Config.Path
@@ -96,9 +152,10 @@ func (l *reloads) serve() {
 		if !dryRun {
 			l.readyNotifier.reloadEnded()
 		}
-		for _, r := range slices.Concat(waiting, l.waiting) {
+		for _, r := range waiting {
 			r.answer(ReloadResult{}, err)
 		}
+		l.refuseWaiting()
 	})
 	finish := func(result ReloadResult, err error) {
 		l.running = false
@@ -112,9 +169,7 @@ func (l *reloads) serve() {
 		for _, r := range waiting {
 			r.answer(result, err)
 		}
-		if len(l.waiting) > 0 {
-			l.serve()
-		}
+		l.next()
 	}
 	active := l.config.active
 	go func() {
@@ -222,23 +277,14 @@ func (a *applier) record(diff *config.Diff) {
 	if !diff.Differs() {
 		return
 	}
-	var parts []string
-	for _, kind := range []config.ChangeKind{config.ProgramAdded, config.ProgramRemoved, config.AppliedLive, config.RestartNeeded} {
-		if n := len(diff.Names(kind)); n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, kind))
-		}
-	}
-	for _, k := range diff.Superd {
-		parts = append(parts, k.String())
-	}
 	a.recorder.Record(eventlog.WithReason(eventlog.Event{Kind: eventlog.Reload},
-		fsm.ReasonReloaded.With(strings.Join(parts, ", "))))
+		fsm.ReasonReloaded.With(changes.Summary(diff))))
 }
 
 // applyDiff applies the difference to the instances. Removals come first: they release what new
 // instances need, and retiring requirements are not started again.
 func (a *applier) applyDiff(diff config.Diff) {
-	if concernsGraph(diff) {
+	if changes.ConcernGraph(diff) {
 		a.rebuildGraph()
 	}
 	// Desired states of new instances, derived from the existing ones
@@ -288,22 +334,6 @@ func (a *applier) rebuildGraph() {
 	for _, in := range a.registry.instances {
 		in.Node.Join()
 	}
-}
-
-// concernsGraph reports whether a difference may change the dependency graph.
-func concernsGraph(diff config.Diff) bool {
-	return slices.ContainsFunc(diff.Programs, func(c config.Change) bool {
-		switch c.Kind {
-		case config.Unchanged:
-			return false
-		case config.ProgramAdded, config.ProgramRemoved:
-			return true
-		case config.AppliedLive, config.RestartNeeded: // depends on the keys
-		}
-		return c.Key("requires") != nil || c.Key("after") != nil || c.Key("replicas") != nil || c.Key("type") != nil ||
-			len(c.Program.Invalid) > 0 ||
-			slices.ContainsFunc(c.Keys, func(k config.KeyChange) bool { return k.Corrected })
-	})
 }
 
 // change applies a changed definition of the program to the instance. A change that a live run

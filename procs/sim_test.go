@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/config/places"
 	"superd/logs"
 	"superd/loop"
 	"superd/procs/eventlog"
@@ -265,7 +266,7 @@ func (h *history) options() Options {
 		Archive: h.archive, Seed: h.seed(),
 		Predecessor: Predecessor{StoredFDs: h.kernel.PassFDs()},
 		Identity:    Identity{BootID: "boot", Machine: "simulated"},
-		Paths:       paths.Paths{FIFODir: "fifo", NotifyDir: "notify", Directories: config.RootsOf(nil, 0)},
+		Paths:       paths.Paths{FIFODir: "fifo", NotifyDir: "notify", Directories: places.RootsOf(nil, 0)},
 		tests:       testSettings{rules: h.rules, onCommand: h.onCommand, rollLimits: h.defect.rollLimits},
 	}
 	if h.kernel.Keeper {

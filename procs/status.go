@@ -3,6 +3,7 @@ package procs
 import (
 	"time"
 
+	"superd/config"
 	"superd/logs"
 	"superd/procs/diagnosis"
 	"superd/procs/fsm"
@@ -15,7 +16,7 @@ import (
 type Status struct {
 	Name       string // instance: web, or web@2
 	Program    string
-	Groups     []string
+	Definition *config.Program
 	State      fsm.State
 	Healthy    *bool            // nil without health checks, and before the first result
 	StatusText string           // what the program reports of itself (STATUS=)
@@ -123,17 +124,17 @@ func (s *Supervisor) status(in *instance.Instance) Status {
 func (s *Supervisor) statusOf(in *instance.Instance, r instance.Report) Status {
 	m := &in.Machine
 	st := Status{
-		Name:      in.Name,
-		Program:   in.Program.Name,
-		Groups:    in.Program.Groups,
-		State:     m.State(),
-		Since:     s.WallAt(r.Since),
-		Restarts:  m.Restarts(),
-		LogFile:   in.Output.Collector.Path(),
-		Collector: &in.Output.Collector,
-		HasRun:    r.HasRun,
-		WantedUp:  m.Desired().Up,
-		Reason:    r.Reason, ReasonKind: r.ReasonKind,
+		Name:       in.Name,
+		Program:    in.Program.Name,
+		Definition: in.Program,
+		State:      m.State(),
+		Since:      s.WallAt(r.Since),
+		Restarts:   m.Restarts(),
+		LogFile:    in.Output.Collector.Path(),
+		Collector:  &in.Output.Collector,
+		HasRun:     r.HasRun,
+		WantedUp:   m.Desired().Up,
+		Reason:     r.Reason, ReasonKind: r.ReasonKind,
 		Healthy:    r.Health.Healthy,
 		StatusText: r.Main.StatusText,
 		NextStart:  r.NextStart, Roll: s.rolls.status(in),

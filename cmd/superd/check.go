@@ -11,6 +11,7 @@ import (
 
 	"superd/cmd/superd/report"
 	"superd/config"
+	"superd/config/places"
 	"superd/control/mistakes"
 	"superd/internal/terminal"
 )
@@ -82,7 +83,7 @@ func check(file string, asJSON bool, stdout, stderr io.Writer) error {
 // inspect reads a configuration and returns its path, programs, mistakes and warnings. A file that
 // is not found is a mistake, too.
 func inspect(file string) (path string, programs []*config.Program, mistakes, warnings config.Errors) {
-	path, err := config.Find(file, os.Getenv, os.Geteuid())
+	path, err := places.Find(file, os.Getenv, os.Geteuid())
 	if err != nil {
 		return "", nil, config.Errors{{Err: err}}, nil
 	}

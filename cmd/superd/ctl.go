@@ -32,6 +32,8 @@ func newCtlCommand(args []string) *cobra.Command {
 		Short: "Control a running superd",
 		Long: `Ctl talks to the superd of the same configuration or runtime directory. "ctl" may be left out.
 
+Without a command, in a terminal, it reads commands at a prompt.
+
 NAME is a program, an instance such as web@2, a group, or a shell glob such as 'web*'. Exit status:
 0 done, 1 failed, 2 wrong usage, 3 a named program is not up, 4 no superd answers.`,
 		Example: `  superd ctl status             all programs
@@ -41,7 +43,7 @@ NAME is a program, an instance such as web@2, a group, or a shell glob such as '
   superd ctl --host a,b status  all programs of two hosts, by ssh`,
 		Args:              refuseUnknownCommand,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              needCtlCommand,
+		RunE:              flags.prompt,
 	}
 	flags.add(cmd.PersistentFlags())
 	addNamed(cmd, args, ctlCommands(&flags))
@@ -85,6 +87,9 @@ func ctlCommands(flags *ctlFlags) []subcommand {
 		{"reload", of(newReloadCommand)},
 		{"diff", of(newDiffCommand)},
 		{"cat", of(newCatCommand)},
+		{"edit", here(newEditCommand)},
+		{"enable", of(newEnableCommand)},
+		{"disable", of(newDisableCommand)},
 		{"reset-failed", of(newResetFailedCommand)},
 		{"wait", of(newWaitCommand)},
 		{"shutdown", of(newShutdownCommand)},

@@ -2,16 +2,12 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"superd/cmd/superd/report"
 	"superd/control"
-	"superd/internal/terminal"
 )
 
 func newDiffCommand(flags *ctlFlags) *cobra.Command {
@@ -40,9 +36,9 @@ The exit status is 0 without differences, and 1 if there are some, as that of di
 			if asJSON {
 				err = report.Object(cmd.OutOrStdout(), result)
 			} else {
-				err = printDiff(cmd.OutOrStdout(), &result)
+				err = report.Diff(cmd.OutOrStdout(), &result)
 			}
-			if err == nil && differs(&result) {
+			if err == nil && report.Differs(&result) {
 				err = exitStatus(statusFailed)
 			}
 			return err
@@ -69,44 +65,4 @@ func onlyPrograms(r *control.ReloadResult, names []string) error {
 	}
 	r.Superd, r.Sockets = r.Superd[:0], r.Sockets[:0]
 	return nil
-}
-
-// printDiff prints the keys that differ, below the table that has them.
-func printDiff(w io.Writer, r *control.ReloadResult) error {
-	colour := terminal.Detect(w, os.Getenv).Colour
-	var text strings.Builder
-	line := func(c terminal.Colour, format string, args ...any) {
-		s := terminal.Sanitize(fmt.Sprintf(format, args...))
-		if colour {
-			s = c.Paint(s)
-		}
-		text.WriteString(s + "\n")
-	}
-	table := func(name, change string, keys []control.KeyChange) {
-		line(terminal.Bold, "[%s] %s", name, change)
-		for _, k := range keys {
-			if k.Old == nil && k.New == nil {
-				line(terminal.Yellow, "~ %s", k.Text)
-			}
-			if k.Old != nil {
-				line(terminal.Red, "- %s = %s", k.Key, *k.Old)
-			}
-			if k.New != nil {
-				line(terminal.Green, "+ %s = %s", k.Key, *k.New)
-			}
-		}
-	}
-	if len(r.Superd) > 0 {
-		table("superd", control.ChangeLive, r.Superd)
-	}
-	for _, c := range r.Sockets {
-		table("socket."+c.Socket, c.Change, c.Keys)
-	}
-	for _, c := range r.Programs {
-		if c.Change != control.ChangeUnchanged {
-			table("program."+c.Program, c.Change, c.Keys)
-		}
-	}
-	_, err := io.WriteString(w, text.String())
-	return err
 }

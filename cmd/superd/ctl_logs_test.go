@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"superd/control"
 )
 
 func TestSinceTime(t *testing.T) {
@@ -53,15 +51,5 @@ func TestLogsFlagErrors(t *testing.T) {
 		if status := run(t.Context(), []string{"ctl", "--runtime-dir", dir, "logs", "db", tt[0], tt[1]}, &stdout, &stderr); status == 0 || !strings.Contains(stderr.String(), tt[2]) {
 			t.Errorf("logs %s %s: status %d, %q, want %q", tt[0], tt[1], status, &stderr, tt[2])
 		}
-	}
-}
-
-// TestWhyOfACorrectedKey checks that a corrected mistake is not reported again as a changed value.
-func TestWhyOfACorrectedKey(t *testing.T) {
-	keys := []control.KeyChange{
-		{Key: "log.address", Text: `log.address = "/dev/log"`}, {Key: "groups", Text: "groups [] -> [g]"}, {Key: "log.address", Restart: true, Text: "log.address corrected"},
-	}
-	if got, want := why(keys, true), "log.address corrected; (live: groups [] -> [g])"; got != want {
-		t.Errorf("why = %q, want %q", got, want)
 	}
 }

@@ -73,6 +73,7 @@ func (d *daemon) serve(listener net.Listener, version control.Version) {
 		Events:     d.events,
 		Log:        d.log,
 		Version:    version,
+		ConfigPath: d.configPath,
 		UID:        os.Geteuid(),
 		Access:     func() config.Control { return *d.access.Load() },
 		TreeUsages: d.kernel.TreeUsages,
@@ -80,6 +81,9 @@ func (d *daemon) serve(listener net.Listener, version control.Version) {
 		ConfigOf:   func(names []string) ([]*config.Program, error) { return procs.ConfigOf(d.supervisor, names) },
 		ResetFailed: func(names []string) ([]procs.CommandResult, error) {
 			return procs.ResetFailed(d.supervisor, names)
+		},
+		Enable: func(names []string, starts bool, done func([]procs.CommandResult, error)) (cancel func(), err error) {
+			return procs.Enable(d.supervisor, names, starts, done)
 		},
 		Execute: func(name string, uid int, o procs.ExecuteOptions) (end func(), err error) {
 			return procs.Execute(d.supervisor, name, uid, o)

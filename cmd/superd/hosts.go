@@ -32,6 +32,20 @@ type hostFlags struct {
 	single  *remote.Host // the one host that a copy of the command is for; nil: none
 }
 
+// args returns the flags as they were given.
+func (f *hostFlags) args() (args []string) {
+	if len(f.names) > 0 {
+		args = append(args, "--host", strings.Join(f.names, ","))
+	}
+	if f.file != "" {
+		args = append(args, "--hosts-file", f.file)
+	}
+	if f.timeout != hostTimeout {
+		args = append(args, "--host-timeout", f.timeout.String())
+	}
+	return args
+}
+
 func (f *hostFlags) add(set *pflag.FlagSet) {
 	set.StringSliceVar(&f.names, "host", nil, "`hosts` to run it on by ssh, as in admin@a,b,c")
 	set.StringVar(&f.file, "hosts-file", "", "`file` with a host a line")

@@ -16,7 +16,9 @@ import (
 	sddaemon "github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
 
+	"superd/cmd/superd/crashlog"
 	"superd/config"
+	"superd/config/places"
 	"superd/control"
 	"superd/internal/gcpacer"
 	"superd/internal/logqueue"
@@ -150,12 +152,12 @@ func (s *startup) prepareProcess() error {
 // findRuntimeDir finds the configuration file and the runtime directory: the one of the supervisor
 // that this one replaces, or else the one that the configuration names.
 func (s *startup) findRuntimeDir() error {
-	path, err := config.Find(s.flags.config, os.Getenv, os.Geteuid())
+	path, err := places.Find(s.flags.config, os.Getenv, os.Geteuid())
 	if err != nil {
 		return usageError{err}
 	}
 	s.daemon.configPath = path
-	inherited, resumes := s.link.RuntimeDir(config.RuntimeDir(s.flags.runtimeDir, nil, os.Getenv, os.Geteuid()))
+	inherited, resumes := s.link.RuntimeDir(places.RuntimeDir(s.flags.runtimeDir, nil, os.Getenv, os.Geteuid()))
 	s.resumed = resumes || s.link.Resumes()
 	if resumes {
 		s.runtimeDir = inherited
@@ -164,7 +166,7 @@ func (s *startup) findRuntimeDir() error {
 	if s.conf, err = loadConfig(path, s.flags.strict); err != nil {
 		return err
 	}
-	named := config.RuntimeDir(s.flags.runtimeDir, s.conf, os.Getenv, os.Geteuid())
+	named := places.RuntimeDir(s.flags.runtimeDir, s.conf, os.Getenv, os.Geteuid())
 	s.runtimeDir, err = filepath.Abs(named)
 	return err
 }
@@ -223,7 +225,7 @@ func (s *startup) chooseConfig() (err error) {
 // prepareLogDir makes the log directory. A superd that resumes does not wait for it and does not
 // fail: programs live and need a supervisor, and the file system of the directory may hang.
 func (s *startup) prepareLogDir() error {
-	s.logDir = config.LogDir(s.conf, s.runtimeDir, os.Geteuid())
+	s.logDir = places.LogDir(s.conf, s.runtimeDir, os.Geteuid())
 	if !s.conf.LogsInto(s.logDir) {
 		return nil
 	}
@@ -247,7 +249,7 @@ func (s *startup) closeListener() { s.listener.Close() }
 
 // openCrashLog has no undo: an orderly end removes the file, all others leave it.
 func (s *startup) openCrashLog() (err error) {
-	s.removeCrashLog, err = openCrashLog(s.dir.Path, s.daemon.log, s.daemon.messages.Flush)
+	s.removeCrashLog, err = crashlog.Open(s.dir.Path, s.daemon.log, s.daemon.messages.Flush)
 	return err
 }
 
@@ -290,7 +292,7 @@ func (s *startup) collectOptions() (err error) {
 			NotifyKey:  s.dir.NotifyKey,
 			LogDir:     s.logDir,
 
-			Directories: config.RootsOf(os.Getenv, os.Geteuid(), s.dir.Path, s.logDir),
+			Directories: places.RootsOf(os.Getenv, os.Geteuid(), s.dir.Path, s.logDir),
 		},
 		Identity:    procs.Identity{Pid: os.Getpid(), BootID: s.recovered.boot},
 		Environment: os.Environ(),

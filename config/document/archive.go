@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -147,6 +148,18 @@ func (a *Archive) Files() Files {
 		return paths, nil
 	}
 	return Files{Read: read, ReadEnv: read, Glob: glob, Abs: a.abs}
+}
+
+// With returns an archive in which the file at path has another text; "": it does not exist.
+func (a *Archive) With(path, text string) *Archive {
+	b := *a
+	b.Texts = slices.DeleteFunc(slices.Clone(a.Texts), func(f archivedFile) bool {
+		return string(f.Path) == path
+	})
+	if text != "" {
+		b.Texts = append(b.Texts, archivedFile{Path: rawString(path), Text: rawString(text)})
+	}
+	return &b
 }
 
 // IsFrom reports whether the main file is the one at path, now or for the superd that made a. The

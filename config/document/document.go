@@ -30,6 +30,9 @@ type Document struct {
 // byteOrderMark is the byte order mark that some editors write at the start of a file.
 const byteOrderMark = "\ufeff"
 
+// Parse returns the document of that name, or the mistake for which it can't be read as TOML.
+func Parse(name, text string) (*Document, *KeyError) { return parse(name, filepath.Dir(name), text) }
+
 // parse returns the document, or the mistake for which it can't be read as TOML.
 func parse(name, dir, data string) (*Document, *KeyError) {
 	// Columns don't count a byte order mark, as in editors.

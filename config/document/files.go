@@ -33,6 +33,18 @@ func FileSystem() Files {
 	return Files{Read: readFile, ReadEnv: readEnvFile, Glob: filepath.Glob, Abs: filepath.Abs}
 }
 
+// Replacing returns files in which the one at that absolute path has another text.
+func (f Files) Replacing(path, text string) Files {
+	read, abs := f.Read, f.Abs
+	f.Read = func(name string) (string, error) {
+		if own, err := abs(name); err == nil && own == path {
+			return text, nil
+		}
+		return read(name)
+	}
+	return f
+}
+
 // OnAccess returns files that call accessed with each path or pattern before they access it.
 func (f Files) OnAccess(accessed func(path string)) Files {
 	read, readEnv, glob := f.Read, f.ReadEnv, f.Glob
@@ -79,6 +91,8 @@ type Reader struct {
 	names    []string        // names of the documents, in reading order
 	opened   map[string]bool // absolute paths of the documents
 	envFiles map[string]envFile
+
+	unrecorded reading // reads an env file without the archive
 }
 
 // An envFile is the result of reading an env file.
@@ -92,7 +106,7 @@ func NewReader(path string, files Files) *Reader {
 	archive := newArchive(path, files)
 	return &Reader{
 		files: archive.recording(files), archive: archive,
-		opened: map[string]bool{}, envFiles: map[string]envFile{},
+		opened: map[string]bool{}, envFiles: map[string]envFile{}, unrecorded: files.ReadEnv,
 	}
 }
 
@@ -114,6 +128,21 @@ func (r *Reader) Open(path string) (*Document, *KeyError) {
 		return nil, &KeyError{File: path, Err: err}
 	}
 	return parse(path, filepath.Dir(absolute), data)
+}
+
+// OpenOptional reads a regular file of TOML that need not exist. Without one it returns nil. The
+// archive has the file only if it exists.
+func (r *Reader) OpenOptional(path string) (*Document, *KeyError) {
+	data, err := r.unrecorded(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // there is neither a document nor a mistake
+	}
+	r.names = append(r.names, path)
+	if data, err = r.archive.recorder(func(string) (string, error) { return data, err })(path); err != nil {
+		err = fmt.Errorf("read configuration: %w: correct or remove the file", err)
+		return nil, &KeyError{File: path, Err: err}
+	}
+	return Parse(path, data)
 }
 
 // Match returns the files that match an include pattern of a document, sorted, without those

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"superd/config"
+	"superd/config/places"
 	"superd/control"
 )
 
@@ -19,7 +20,7 @@ func Socket(configFile, runtimeDir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir, err := filepath.Abs(config.RuntimeDir(runtimeDir, conf, os.Getenv, os.Geteuid()))
+	dir, err := filepath.Abs(places.RuntimeDir(runtimeDir, conf, os.Getenv, os.Geteuid()))
 	if err != nil {
 		return "", fmt.Errorf("find runtime directory: %w", err)
 	}
@@ -32,7 +33,7 @@ func load(configFile, runtimeDir string) (*config.Config, error) {
 	if runtimeDir != "" || configFile == "" && os.Getenv("SUPERD_RUNTIME_DIR") != "" {
 		return nil, nil
 	}
-	path, err := config.Find(configFile, os.Getenv, os.Geteuid())
+	path, err := places.Find(configFile, os.Getenv, os.Geteuid())
 	if err != nil && configFile == "" {
 		return nil, nil
 	}

@@ -38,7 +38,7 @@ func TestGoldenAnswers(t *testing.T) {
 		all = append(all, procs.Status{Name: name, Program: name, State: state, Since: at(0)})
 	}
 	all = append(all, procs.Status{
-		Name: "web@2", Program: "web", Groups: []string{"front"}, State: fsm.Running, Healthy: new(false),
+		Name: "web@2", Program: "web", Definition: &config.Program{Settings: &config.Settings{Groups: []string{"front"}}}, State: fsm.Running, Healthy: new(false),
 		StatusText: "3 clients", Check: &diagnosis.Check{At: at(1), Took: time.Second, Outcome: probe.Failed, Reason: "refused", Failures: 2},
 		LastReload: &procs.ReloadEnd{At: at(1), OK: true, Outcome: "reloaded: SIGHUP sent to process 7"},
 		Main:       procs.MainStatus{Pid: 1 << 30, Uptime: time.Minute, Sandbox: []string{"sandbox.landlock: operation not supported"}}, Since: at(0), Restarts: 3,

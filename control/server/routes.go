@@ -119,6 +119,14 @@ func (s *Server) routes() []route {
 		{"GET", "/readyz", []string{"name"}, s.readyz,
 			"Says whether instances are ready, or without names whether superd is.",
 			append(with(control.Readiness{}), answer{http.StatusServiceUnavailable, mediaJSON, []any{control.Readiness{}}}), nil},
+		{"POST", "/v1/programs/enable", []string{"name"}, s.enable(true),
+			"Lets programs start with superd.", results, conflict},
+		{"POST", "/v1/programs/{name}/enable", nil, s.enable(true),
+			"Lets programs start with superd.", results, conflict},
+		{"POST", "/v1/programs/disable", []string{"name"}, s.enable(false),
+			"Keeps programs from starting with superd.", results, conflict},
+		{"POST", "/v1/programs/{name}/disable", nil, s.enable(false),
+			"Keeps programs from starting with superd.", results, conflict},
 	}
 	for _, op := range []procs.Op{procs.OpStart, procs.OpStop, procs.OpRestart} {
 		about := map[procs.Op]string{

@@ -90,6 +90,7 @@ type Options struct {
 	Events     *eventlog.Log // source of events, history and why; not nil
 	Log        *slog.Logger
 	Version    control.Version // pid and uptime come from the supervisor
+	ConfigPath string          // main file of the configuration
 	UID        int             // user that may do everything, beside root
 	// Access returns who else may connect; nil: nobody. It may be called from any goroutine.
 	Access func() config.Control
@@ -100,6 +101,7 @@ type Options struct {
 	// The following are functions of procs for the supervisor. They are called on the loop.
 	ConfigOf    func(names []string) ([]*config.Program, error)
 	ResetFailed func(names []string) ([]procs.CommandResult, error)
+	Enable      func(names []string, starts bool, done func([]procs.CommandResult, error)) (cancel func(), err error)
 	Execute     func(name string, uid int, o procs.ExecuteOptions) (end func(), err error)
 	// Upgrade prepares to execute another binary ("" for superd's own file). Upgrade and ready are
 	// called on the loop.

@@ -279,11 +279,14 @@ func (s *Server) appendStatuses(part []byte, all []procs.Status, lines []string,
 
 func status(st *procs.Status, lastLine string, usage host.TreeUsage) control.Status {
 	out := control.Status{
-		Name: st.Name, Program: st.Program, Groups: st.Groups, State: st.State.String(), Ready: st.State == fsm.Running, Healthy: st.Healthy,
+		Name: st.Name, Program: st.Program, State: st.State.String(), Ready: st.State == fsm.Running, Healthy: st.Healthy,
 		Pid: present(st.Main.Pid), Restarts: st.Restarts,
 		LogFile: present(st.LogFile), LastLine: present(lastLine), Reason: present(st.Reason),
 		ReasonKind: present(st.ReasonKind.String()),
 		StatusText: present(st.StatusText), SandboxWarnings: st.Main.Sandbox,
+	}
+	if p := st.Definition; p != nil {
+		out.Groups, out.Autostart, out.Enablement = p.Groups, p.Autostart, string(p.Enablement)
 	}
 	if c := st.Check; c != nil {
 		out.HealthCheck = &control.HealthCheck{At: c.At, Took: c.Took.Seconds(), Reason: present(c.Reason), Failures: c.Failures}

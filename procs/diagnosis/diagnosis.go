@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/config/enablement"
 	"superd/logs"
 	"superd/procs/fsm"
 	"superd/procs/host"
@@ -48,6 +49,8 @@ type Desired struct {
 	Removed        bool // it is no longer configured
 	OnConnect      bool // it is down, and a connection starts it
 	Replaced       bool // it is replaced by a new definition of its name when it is down
+
+	Enablement enablement.Decision // what an operator has decided about its start with superd
 }
 
 // A Processes has what is unusual about the processes of an instance.

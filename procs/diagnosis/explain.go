@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/config/enablement"
 	"superd/internal/words"
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
@@ -25,6 +26,12 @@ func (d *Diagnosis) Explain(events []eventlog.Event) string {
 
 	printf("%s %s %s (%s): %s.", d.Name, d.verb(), d.clock(d.Since), words.Coarse(d.Now.Sub(d.Since)), d.Reason)
 	d.explainTarget(printf)
+	switch d.Desired.Enablement {
+	case enablement.Enabled:
+		printf("It starts with superd, as the operator has enabled it: `superd ctl disable %s` changes that.", config.ProgramOf(d.Name))
+	case enablement.Disabled:
+		printf("It does not start with superd, as the operator has disabled it: `superd ctl enable %s` changes that.", config.ProgramOf(d.Name))
+	}
 	if d.Processes.Unkillable != "" {
 		printf("superd cannot end it: %s.", d.Processes.Unkillable)
 	}

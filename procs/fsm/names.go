@@ -148,6 +148,8 @@ var reasonNames = [reasonCount]string{
 	ReasonRequestedSignal:  "signal",
 	ReasonRequestedScale:   "scale",
 	ReasonRequestedReload:  "reload",
+	ReasonRequestedEnable:  "enable",
+	ReasonRequestedDisable: "disable",
 	ReasonRequestedRoll:    "rolling-restart",
 
 	ReasonRequestedContinue: "continue",

@@ -90,6 +90,8 @@ const (
 	ReasonRequestedSignal
 	ReasonRequestedScale
 	ReasonRequestedReload
+	ReasonRequestedEnable
+	ReasonRequestedDisable
 	ReasonRequestedRoll // a rolling restart
 	ReasonRequestedContinue
 	ReasonRequestedUndo
@@ -187,6 +189,8 @@ var phrases = [reasonCount]string{
 	ReasonRequestedSignal:    "signal ",
 	ReasonRequestedScale:     "scale ",
 	ReasonRequestedReload:    "reload",
+	ReasonRequestedEnable:    "enable",
+	ReasonRequestedDisable:   "disable",
 	ReasonRequestedRoll:      "rolling restart",
 	ReasonRequestedContinue:  "continue",
 	ReasonRequestedUndo:      "undo",

@@ -18,9 +18,11 @@ func sameTrigger(a, b *config.Program) bool {
 }
 
 // StartsByChange reports whether a changed definition starts a program that is not wanted up: it
-// has autostart now, or a schedule again.
+// has autostart now by the configuration, or a schedule again. What an operator enables only starts
+// with superd.
 func (t Target) StartsByChange(before, after *config.Program) bool {
-	return !t.Up && (after.Autostart && !before.Autostart && !t.By.Is(ActorOperator) ||
+	gained := after.Autostart && !before.Autostart && before.Enablement == after.Enablement
+	return !t.Up && (gained && !t.By.Is(ActorOperator) ||
 		after.Scheduled() && t.By.Is(ActorUnscheduled))
 }
 

@@ -31,6 +31,8 @@ type Status struct {
 	StderrFile           string   `json:"stderr_file"`
 	DroppedBytes         int64    `json:"dropped_bytes"`
 	DroppedLines         int64    `json:"dropped_lines"`
+	Autostart            bool
+	Enablement           string
 	LogOutage            *struct {
 		Since  time.Time
 		Reason string

@@ -26,7 +26,8 @@ const (
 // Only cmd/superd imports procs/linux: procs knows the system as procs/host.
 var allowed = map[string]string{
 	"cmd/superd/report": "control internal/escape internal/terminal internal/words",
-	"cmd/superd": `cmd/superd/report cmd/superd/ui compat/socket compat/supervisorctl config config/codec
+	"cmd/superd": `cmd/superd/await cmd/superd/crashlog cmd/superd/edit cmd/superd/prompt cmd/superd/report
+		cmd/superd/ui compat/socket compat/supervisorctl config config/codec config/places
 		config/schema control control/locate control/mistakes control/remote control/server doctor
 		internal/execshim internal/failpoint internal/gcpacer internal/logqueue internal/procfs
 		internal/signame internal/terminal internal/threads internal/words keeper keeper/fdstore
@@ -41,18 +42,20 @@ var allowed = map[string]string{
 	"compat/supervisor":    "compat/xmlrpc config control internal/safepath internal/signame",
 	"control/server": `config config/listen control control/mistakes internal/escape internal/passwd
 		internal/procfs internal/signame logs logs/follow logs/segment pidfd procs procs/counters
-		procs/diagnosis procs/eventlog procs/fsm procs/host procs/probe procs/selection`,
+		procs/diagnosis procs/enabling procs/eventlog procs/fsm procs/host procs/probe
+		procs/selection`,
 	"control":        "",
-	"control/locate": "config control",
+	"control/locate": "config config/places control",
 	"control/remote": "control",
 	"metrics":        "control",
 	"doctor": `internal/execshim internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox
 		sandbox/shim`,
 	"procs": `config config/environ config/listen internal/signame internal/words logs loop loop/task
-		pidfd procs/counters procs/deps procs/diagnosis procs/eventlog procs/fsm procs/handover
-		procs/host procs/instance procs/instance/beside procs/instance/paths procs/onconnect
-		procs/outputevents procs/probe procs/reaper procs/rolling procs/schedule procs/selection
-		procs/snapshot procs/sockets procs/subscriptions`,
+		pidfd procs/changes procs/counters procs/deps procs/diagnosis procs/enabling
+		procs/eventlog procs/fsm procs/handover procs/host procs/instance procs/instance/beside
+		procs/instance/paths procs/onconnect procs/outputevents procs/probe procs/reaper
+		procs/rolling procs/schedule procs/selection procs/snapshot procs/sockets
+		procs/subscriptions`,
 	"procs/instance": `config config/environ internal/signame internal/words logs loop pidfd procs/counters
 		procs/deps procs/eventlog procs/execprobe procs/fsm procs/host procs/instance/beside
 		procs/instance/directories procs/instance/health procs/instance/launch
@@ -87,25 +90,26 @@ var allowed = map[string]string{
 	"procs/linux/linuxtest": "config config/environ internal/procfs loop pidfd procs/host",
 	"procs/counters":        "procs/fsm",
 	"procs/deps":            "",
-	"procs/diagnosis":       `config internal/words logs procs/eventlog procs/fsm procs/host procs/probe`,
-	"procs/outputevents":    `internal/words logs loop procs/eventlog procs/fsm procs/handover procs/instance`,
-	"procs/selection":       "config internal/words procs/instance",
-	"procs/subscriptions":   "loop procs/instance",
-	"procs/rolling":         "config internal/words procs/snapshot",
-	"procs/eventlog":        "internal/escape",
-	"procs/journal":         "internal/failpoint",
-	"procs/notify":          "internal/terminal loop",
-	"procs/probe":           "internal/terminal loop",
-	"procs/reaper":          "internal/signame loop pidfd procs/host",
-	"procs/rundir":          `internal/procfs internal/safepath internal/syscalls procs/eventlog procs/journal`,
-	"procs/schedule":        "config/codec loop",
+	"procs/diagnosis": `config config/enablement internal/words logs procs/eventlog procs/fsm procs/host
+		procs/probe`,
+	"procs/outputevents":  `internal/words logs loop procs/eventlog procs/fsm procs/handover procs/instance`,
+	"procs/selection":     "config internal/words procs/instance",
+	"procs/subscriptions": "loop procs/instance",
+	"procs/rolling":       "config internal/words procs/snapshot",
+	"procs/eventlog":      "internal/escape",
+	"procs/journal":       "internal/failpoint",
+	"procs/notify":        "internal/terminal loop",
+	"procs/probe":         "internal/terminal loop",
+	"procs/reaper":        "internal/signame loop pidfd procs/host",
+	"procs/rundir":        `internal/procfs internal/safepath internal/syscalls procs/eventlog procs/journal`,
+	"procs/schedule":      "config/codec loop",
 	"procs/snapshot": `config config/listen internal/workers pidfd procs/counters procs/fsm procs/journal
 		procs/schedule`,
 	"procs/snapshot/snapshottest": "config",
 	"keeper":                      "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
 	"keeper/fdstore":              "",
-	"config": `config/codec config/document config/environ config/listen internal/passwd
-		internal/privilege internal/rlimit internal/signame internal/words sandbox`,
+	"config": `config/codec config/document config/enablement config/environ config/listen
+		internal/passwd internal/privilege internal/rlimit internal/signame internal/words sandbox`,
 	"config/codec":    "config/document internal/rlimit internal/signame internal/words",
 	"config/listen":   "config/document internal/words",
 	"config/environ":  "config/document",
@@ -162,6 +166,12 @@ var allowed = map[string]string{
 	"importer/supervisord":    "importer/draft",
 	"importer/systemd":        "importer/draft",
 	"importer/yamltree":       "",
+	"cmd/superd/edit":         "config internal/safepath internal/terminal",
+	"cmd/superd/await":        "cmd/superd/report control internal/terminal internal/words",
+	"procs/changes":           "config",
+	"procs/enabling":          `config config/enablement loop procs/eventlog procs/fsm procs/handover procs/selection`,
+	"config/enablement":       "config/document",
+	"config/places":           "config internal/words",
 }
 
 // imports returns what each package of superd itself imports of superd, on Linux, without tests.

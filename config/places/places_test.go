@@ -1,10 +1,12 @@
-package config
+package places
 
 import (
 	"os"
 	"path/filepath"
 	"reflect"
 	"testing"
+
+	"superd/config"
 )
 
 func env(vars map[string]string) func(string) string {
@@ -59,7 +61,7 @@ func TestFind(t *testing.T) {
 }
 
 func TestRuntimeDir(t *testing.T) {
-	configured := &Config{Superd: Superd{RuntimeDir: "/configured"}}
+	configured := &config.Config{Superd: config.Superd{RuntimeDir: "/configured"}}
 	all := map[string]string{"SUPERD_RUNTIME_DIR": "/env", "RUNTIME_DIRECTORY": "/unit:/second", "XDG_RUNTIME_DIR": "/run/user/1000"}
 	without := func(names ...string) map[string]string {
 		vars := map[string]string{}
@@ -73,7 +75,7 @@ func TestRuntimeDir(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name, flag string
-		config     *Config
+		conf       *config.Config
 		vars       map[string]string
 		uid        int
 		want       string
@@ -81,12 +83,12 @@ func TestRuntimeDir(t *testing.T) {
 		{"the flag goes first", "/flag", configured, all, 0, "/flag"},
 		{"then the variable", "", configured, all, 0, "/env"},
 		{"then the file", "", configured, without("SUPERD_RUNTIME_DIR"), 0, "/configured"},
-		{"then systemd", "", &Config{}, without("SUPERD_RUNTIME_DIR"), 0, "/unit"},
+		{"then systemd", "", &config.Config{}, without("SUPERD_RUNTIME_DIR"), 0, "/unit"},
 		{"root's default", "", nil, without("SUPERD_RUNTIME_DIR", "RUNTIME_DIRECTORY"), 0, "/run/superd"},
 		{"a user's default", "", nil, without("SUPERD_RUNTIME_DIR", "RUNTIME_DIRECTORY"), 1000, "/run/user/1000/superd"},
 		{"a user without a session", "", nil, nil, 1000, "/tmp/superd-1000"},
 	} {
-		if got := RuntimeDir(tt.flag, tt.config, env(tt.vars), tt.uid); got != tt.want {
+		if got := RuntimeDir(tt.flag, tt.conf, env(tt.vars), tt.uid); got != tt.want {
 			t.Errorf("%s: RuntimeDir = %s, want %s", tt.name, got, tt.want)
 		}
 	}
@@ -99,16 +101,34 @@ func TestRuntimeDir(t *testing.T) {
 
 func TestLogDir(t *testing.T) {
 	for _, tt := range []struct {
-		config *Config
-		uid    int
-		want   string
+		conf *config.Config
+		uid  int
+		want string
 	}{
-		{&Config{Superd: Superd{LogDir: "/logs"}}, 0, "/logs"},
-		{&Config{}, 0, "/var/log/superd"},
+		{&config.Config{Superd: config.Superd{LogDir: "/logs"}}, 0, "/logs"},
+		{&config.Config{}, 0, "/var/log/superd"},
 		{nil, 1000, "/run/x/log"},
 	} {
-		if got := LogDir(tt.config, "/run/x", tt.uid); got != tt.want {
-			t.Errorf("LogDir(%+v, %d) = %s, want %s", tt.config, tt.uid, got, tt.want)
+		if got := LogDir(tt.conf, "/run/x", tt.uid); got != tt.want {
+			t.Errorf("LogDir(%+v, %d) = %s, want %s", tt.conf, tt.uid, got, tt.want)
+		}
+	}
+}
+
+func TestRootsOf(t *testing.T) {
+	for _, tt := range []struct {
+		uid  int
+		vars map[string]string
+		want [config.DirectoryKinds]string
+	}{
+		{0, map[string]string{"XDG_RUNTIME_DIR": "/x"}, [config.DirectoryKinds]string{"/run", "/var/lib", "/var/cache", "/var/log"}},
+		{1000, map[string]string{"HOME": "/home/a"}, [config.DirectoryKinds]string{"", "/home/a/.local/state", "/home/a/.cache", "/home/a/.local/state/log"}},
+		{1000, map[string]string{"HOME": "/h", "XDG_RUNTIME_DIR": "/run/user/1000/", "XDG_STATE_HOME": "/s", "XDG_CACHE_HOME": "c"},
+			[config.DirectoryKinds]string{"/run/user/1000", "/s", "/h/.cache", "/s/log"}},
+		{1000, nil, [config.DirectoryKinds]string{}},
+	} {
+		if got := RootsOf(func(name string) string { return tt.vars[name] }, tt.uid).Roots; got != tt.want {
+			t.Errorf("RootsOf(%v, %d) = %q, want %q", tt.vars, tt.uid, got, tt.want)
 		}
 	}
 }

@@ -1,6 +1,5 @@
-//go:build linux
-
-package main
+// Package crashlog keeps the stacks of a supervisor that crashes: a file of the runtime directory.
+package crashlog
 
 import (
 	"bytes"
@@ -27,11 +26,11 @@ const (
 	abortPause = 100 * time.Millisecond // for the write to standard error
 )
 
-// openCrashLog opens a file in the runtime directory dir for the stacks of a panic or of SIGABRT,
+// Open opens a file in the runtime directory dir for the stacks of a panic or of SIGABRT,
 // which also go to standard error. Stacks that a predecessor left there are moved to crash.txt and
 // logged. flush is called before SIGABRT ends superd; it writes the queued messages. forget removes
 // the file at an orderly end.
-func openCrashLog(dir string, log *slog.Logger, flush func()) (forget func(), err error) {
+func Open(dir string, log *slog.Logger, flush func()) (forget func(), err error) {
 	path := filepath.Join(dir, newCrashFile)
 	logCrashLog(path, filepath.Join(dir, oldCrashFile), log)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)

@@ -1,4 +1,6 @@
-package config
+// Package places says where superd looks for its configuration, and which directories it uses when
+// neither flags nor the configuration name others.
+package places
 
 import (
 	"errors"
@@ -9,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"superd/config"
 	"superd/internal/words"
 )
 
@@ -56,7 +59,7 @@ func candidates(env func(string) string, uid int) []string {
 // the one of c (c may be nil), $RUNTIME_DIRECTORY (set by systemd). Otherwise it is /run/superd for
 // root (uid 0), $XDG_RUNTIME_DIR/superd for others, or /tmp/superd-UID if that is not set. It is
 // absolute unless the working directory no longer exists.
-func RuntimeDir(flag string, c *Config, env func(string) string, uid int) string {
+func RuntimeDir(flag string, c *config.Config, env func(string) string, uid int) string {
 	configured := ""
 	if c != nil {
 		configured = c.Superd.RuntimeDir
@@ -84,7 +87,7 @@ func RuntimeDir(flag string, c *Config, env func(string) string, uid int) string
 
 // LogDir returns the base of relative log files: the one of c (c may be nil), else /var/log/superd
 // for root (uid 0), else log in the runtime directory.
-func LogDir(c *Config, runtimeDir string, uid int) string {
+func LogDir(c *config.Config, runtimeDir string, uid int) string {
 	switch {
 	case c != nil && c.Superd.LogDir != "":
 		return c.Superd.LogDir
@@ -94,13 +97,27 @@ func LogDir(c *Config, runtimeDir string, uid int) string {
 	return filepath.Join(runtimeDir, "log")
 }
 
-// LogsInto reports whether a program has a log file below dir, a result of [LogDir].
-func (c *Config) LogsInto(dir string) bool {
-	below := func(path string) bool { return strings.HasPrefix(path, dir+string(filepath.Separator)) }
-	for _, p := range c.Programs {
-		if p.Log.Sink == SinkFile && (below(p.LogPath(dir, p.Name)) || below(p.StderrPath(dir, p.Name))) {
-			return true
+// RootsOf returns the roots for a superd of that user: of root, those of the system. env returns
+// the value of a variable.
+func RootsOf(env func(string) string, uid int, reserved ...string) config.DirectoryRoots {
+	if uid == 0 {
+		return config.DirectoryRoots{
+			Roots: [config.DirectoryKinds]string{"/run", "/var/lib", "/var/cache", "/var/log"}, Reserved: reserved,
 		}
 	}
-	return false
+	home := func(variable, inHome string) string {
+		if dir := env(variable); filepath.IsAbs(dir) {
+			return filepath.Clean(dir)
+		}
+		if dir := env("HOME"); filepath.IsAbs(dir) && inHome != "" {
+			return filepath.Join(dir, inHome)
+		}
+		return ""
+	}
+	state := home("XDG_STATE_HOME", ".local/state")
+	roots := [config.DirectoryKinds]string{home("XDG_RUNTIME_DIR", ""), state, home("XDG_CACHE_HOME", ".cache"), ""}
+	if state != "" {
+		roots[config.LogsDirectory] = filepath.Join(state, "log")
+	}
+	return config.DirectoryRoots{Roots: roots, Reserved: reserved}
 }
