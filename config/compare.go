@@ -7,13 +7,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"superd/config/receiver"
 )
 
 // A Diff holds the differences between two configurations.
 type Diff struct {
 	Programs []Change       // all programs of either configuration, sorted by name
 	Sockets  []SocketChange // likewise
-	Superd   []KeyChange    // changes of the tables [superd] and [control]
+	Superd   []KeyChange    // changes of the tables [superd], [control] and [notify.NAME]
 }
 
 // A Change holds what changes for one program.
@@ -197,6 +199,9 @@ func Compare(before, after *Config) Diff {
 	for _, k := range compareKeys("control", controlEffects, &builder{control: before.Control}, &builder{control: after.Control}) {
 		k.Key = "control." + k.Key
 		diff.Superd = append(diff.Superd, k)
+	}
+	for _, c := range receiver.Compare(before.Receivers, after.Receivers) {
+		diff.Superd = append(diff.Superd, KeyChange{Key: receiver.Table + "." + c.Name, What: c.What})
 	}
 	return diff
 }

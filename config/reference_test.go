@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"superd/config/receiver"
 	"superd/tests/golden"
 )
 
@@ -54,6 +55,14 @@ func renderKeys() string {
 			}
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.name, k.codec, shown, k.doc)
 		}
+	}
+	b.WriteString("\n### `[notify.NAME]`\n\n| key | type | default | meaning |\n| --- | --- | --- | --- |\n")
+	for _, k := range receiver.Keys() {
+		shown := k.Default
+		if shown != "" && strings.ContainsAny(shown[:1], "\"0123456789") {
+			shown = "`" + shown + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.Name, k.Codec, shown, k.Doc)
 	}
 	return b.String() + "\n"
 }
