@@ -81,6 +81,7 @@ func ctlCommands(flags *ctlFlags) []subcommand {
 		{"shell", here(newShellCommand)},
 		{"sockets", of(newSocketsCommand)},
 		{"events", of(newEventsCommand)},
+		{"notify", of(newNotifyCommand)},
 		{"scale", of(newScaleCommand)},
 		{"reload", of(newReloadCommand)},
 		{"diff", of(newDiffCommand)},

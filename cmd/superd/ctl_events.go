@@ -233,7 +233,7 @@ func eventColour(e *control.Event) terminal.Colour {
 		return report.StateColour(e.State)
 	case control.KindNoStart:
 		return terminal.Red
-	case control.KindOutage:
+	case control.KindOutage, control.KindFlapping:
 		if e.State == control.OutageBegun {
 			return terminal.Red
 		}

@@ -51,12 +51,14 @@ var startSteps = []step{
 	{do: (*startup).openCrashLog},
 	{do: (*startup).openLoop},
 	{do: (*startup).openEvents, undo: (*startup).closeEvents},
+	{do: (*startup).openAlerts, undo: (*startup).closeAlerts},
 	{do: (*startup).collectOptions},
 	{do: (*startup).storeListener, undo: (*startup).closeStoredListener},
 	{do: (*startup).openKernel},
 	{do: (*startup).awaitThreads},
 	{do: (*startup).recoverPrograms},
 	{do: (*startup).watch},
+	{do: (*startup).startAlerts},
 	{do: (*startup).startPrograms},
 	{do: (*startup).announceRunning},
 }
@@ -86,6 +88,7 @@ func (s *startup) finish(err error) error {
 	s.dir.KeepJournal(s.daemon.supervisor.LeavesRecords())
 	s.awaitLogFiles()
 	s.removeCrashLog()
+	s.closeAlerts()
 	s.closeEvents() // before the server ends, so that clients that follow events see the last ones
 	s.awaitShown()
 	if err := errors.Join(err, s.daemon.endServing()); err != nil {
@@ -279,7 +282,7 @@ func (s *startup) collectOptions() (err error) {
 		Load: func(inForce *config.Config, reading func(string)) (*config.Config, error) {
 			return config.LoadAfter(d.configPath, inForce, reading)
 		},
-		Activated: func(c *config.Config) { d.access.Store(&c.Control) },
+		Activated: d.activated,
 		Paths: procs.Paths{
 			RuntimeDir: s.dir.Path,
 			FIFODir:    s.dir.FIFODir,
@@ -403,7 +406,7 @@ func (s *startup) startPrograms() error {
 			// It counts when this process has ended.
 			d.link.Announce(d.supervisor.ExitStatus())
 			store.PrepareExit()
-			d.loop.Stop()
+			d.commands.End(d.loop.Stop)
 		})
 		d.gc.releaseLater()
 		if d.link.Resumes() { // programs have been adopted: systemd need not wait for starts

@@ -119,6 +119,7 @@ func TestClientNames(t *testing.T) {
 		control.KindPrint:    string(eventlog.Print),
 		control.KindOutage:   string(eventlog.Outage),
 		control.KindSkip:     string(eventlog.Skip),
+		control.KindFlapping: string(eventlog.Flapping),
 		control.KindCommand:  string(eventlog.Command),
 		control.KindReload:   string(eventlog.Reload),
 		control.KindRoll:     string(eventlog.Roll),

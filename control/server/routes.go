@@ -52,6 +52,8 @@ func (s *Server) routes() []route {
 		{"POST", "/v1/reload", []string{"dry_run"}, s.reload},
 		{"POST", "/v1/shutdown", nil, s.shutdown},
 		{"POST", "/v1/upgrade", []string{"binary"}, s.upgrade},
+		{"GET", "/v1/notify", nil, s.receivers},
+		{"POST", "/v1/notify/{name}/test", nil, s.testReceiver},
 		{"GET", "/v1/version", nil, s.version},
 		{"GET", "/v1/counters", nil, s.counters},
 		{"GET", "/healthz", nil, s.healthz},
