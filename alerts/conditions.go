@@ -43,9 +43,15 @@ type activeKey struct {
 type Scope struct {
 	// Returns whether the receiver is told of the instance
 	Includes func(program, instance string) bool
-	// Returns the groups of a program, and whether each of its runs is a task of its own; known is
-	// false if the configuration no longer has it
-	Program func(name string) (groups []string, oneShot, known bool)
+	// Returns a program; nil if the configuration no longer has it
+	Program func(name string) *Program
+}
+
+// A Program is what alerts need of a program's definition.
+type Program struct {
+	Groups       []string
+	OneShot      bool  // each of its runs is a task of its own
+	SuccessCodes []int // exit codes that mean success
 }
 
 // conditions derives alerts from events.
@@ -58,15 +64,20 @@ type conditions struct {
 
 // ended is what is known of the end of a run until its state changes.
 type ended struct {
-	exit   *Exit
+	exit   *Exit // nil: it could not be started
 	output []string
+}
+
+// failed reports whether the run has failed.
+func (e ended) failed(p *Program) bool {
+	return e.exit == nil || e.exit.Code == nil || !slices.Contains(p.SuccessCodes, *e.exit.Code)
 }
 
 func newConditions(r *receiver.Receiver, s Scope, active []Active, now time.Time) *conditions {
 	c := &conditions{receiver: r, scope: s, active: map[activeKey]*Active{}, last: map[string]ended{}}
 	for _, a := range active {
 		// What is no longer in the configuration has neither failed nor recovered
-		if _, _, known := s.Program(a.Program); known && s.Includes(a.Program, a.Instance) {
+		if s.Program(a.Program) != nil && s.Includes(a.Program, a.Instance) {
 			a.readySeen = now
 			if a.Reminded.After(now) { // the clock was set back
 				a.Reminded = now
@@ -85,13 +96,17 @@ func (c *conditions) add(e *eventlog.Event, now time.Time) []Alert {
 	switch e.Kind {
 	case eventlog.State:
 		return c.addState(e, now)
+	case eventlog.NoStart:
+		c.last[e.Instance] = ended{}
 	case eventlog.Exit:
 		c.last[e.Instance] = ended{exit: e.Exit}
 	case eventlog.Output:
 		if e.ReasonKind != "" { // output was dropped, or may be lost
 			return c.wanted(c.alert(e, receiver.LogLost, "lost output"))
 		}
-		c.last[e.Instance] = ended{c.last[e.Instance].exit, e.Output}
+		if last, ok := c.last[e.Instance]; ok {
+			c.last[e.Instance] = ended{last.exit, e.Output}
+		}
 	case eventlog.Health:
 		if e.State == eventlog.Unhealthy {
 			return c.begin(e, receiver.Unhealthy, "is unhealthy", now)
@@ -120,19 +135,23 @@ func (c *conditions) addState(e *eventlog.Event, now time.Time) (all []Alert) {
 	if failed != nil {
 		failed.ReadyNumber, failed.ReadyAt = 0, time.Time{}
 	}
-	_, oneShot, _ := c.scope.Program(e.Program)
+	p := c.program(e.Program)
 	if e.ReasonKind == "out-of-memory" && (e.From == "running" || e.From == "starting") {
 		all = c.wanted(c.alert(e, receiver.OOM, "ran out of memory"))
 	}
 	switch e.State {
 	case "failed":
 		delete(c.active, activeKey{e.Instance, receiver.Flapping}) // it is down
-		if failed != nil && oneShot {
-			delete(c.active, activeKey{e.Instance, receiver.Failed}) // each run counts
+		all = append(all, c.fail(e, p, now)...)
+	case "waiting": // perhaps after a run by its schedule
+		if last, ran := c.last[e.Instance]; ran && last.failed(p) {
+			all = append(all, c.fail(e, p, now)...)
+		} else if ran {
+			all = append(all, c.end(e, receiver.Failed)...)
 		}
-		all = append(all, c.begin(e, receiver.Failed, "has failed", now)...)
+		delete(c.last, e.Instance)
 	case "running":
-		if failed != nil && !oneShot {
+		if failed != nil && !p.OneShot {
 			failed.ReadyNumber, failed.ReadyAt, failed.readySeen = e.Cursor, e.At, now
 		}
 	case "exited":
@@ -145,6 +164,23 @@ func (c *conditions) addState(e *eventlog.Event, now time.Time) (all []Alert) {
 	default: // on the way to one of these
 	}
 	return all
+}
+
+// fail returns the alert that an instance has failed. Each run of a task counts, while a service
+// that has failed is told of once.
+func (c *conditions) fail(e *eventlog.Event, p *Program, now time.Time) []Alert {
+	if p.OneShot {
+		delete(c.active, activeKey{e.Instance, receiver.Failed})
+	}
+	return c.begin(e, receiver.Failed, "has failed", now)
+}
+
+// program returns a program; one without properties if the configuration no longer has it.
+func (c *conditions) program(name string) *Program {
+	if p := c.scope.Program(name); p != nil {
+		return p
+	}
+	return &Program{}
 }
 
 // forget drops the conditions of an instance that is down in order, except one of its log.
@@ -196,7 +232,7 @@ func (c *conditions) recovered(a *Active, number uint64, at time.Time, e *eventl
 	over := *e
 	over.Instance, over.Program, over.Exit, over.Reason = a.Instance, a.Program, nil, ""
 	text := overTexts[a.Condition]
-	if oneShot := e.State == "exited"; oneShot && a.Condition == receiver.Failed {
+	if c.program(a.Program).OneShot && a.Condition == receiver.Failed {
 		text = "has recovered: it has succeeded after it had failed"
 	}
 	alert := c.alert(&over, receiver.Recovered, text)
@@ -307,10 +343,9 @@ func (c *conditions) wanted(a Alert) []Alert {
 
 // alert returns the alert of an event.
 func (c *conditions) alert(e *eventlog.Event, condition receiver.Condition, what string) Alert {
-	groups, _, _ := c.scope.Program(e.Program)
 	a := Alert{
 		ID: eventID(e.Cursor, e.At), Number: e.Cursor, At: e.At, Condition: condition,
-		Instance: e.Instance, Program: e.Program, Groups: append([]string{}, groups...),
+		Instance: e.Instance, Program: e.Program, Groups: append([]string{}, c.program(e.Program).Groups...),
 		Text: e.Instance + " " + what, Reason: e.Reason, ReasonKind: e.ReasonKind, State: e.State,
 		Run: e.Run, Exit: e.Exit, Output: append([]string{}, e.Output...), Since: e.At,
 		Recovers: []receiver.Condition{},

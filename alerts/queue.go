@@ -71,11 +71,24 @@ func (q *Queue) Add(e *eventlog.Event, now time.Time) {
 		return
 	}
 	q.cursor, q.at = e.Cursor, e.At
+	if e.Kind == eventlog.Output && e.ReasonKind == "" {
+		q.complete(e)
+	}
 	before := len(q.conditions.active)
 	for _, a := range q.conditions.add(e, now) {
 		q.put(a, now)
 	}
 	q.changed = q.changed || len(q.conditions.active) != before
+}
+
+// complete puts the last lines of a run into the alert of its failure, which comes before them.
+func (q *Queue) complete(e *eventlog.Event) {
+	for i := range q.alerts {
+		a := &q.alerts[i]
+		if a.Instance == e.Instance && a.Exit != nil && len(a.Output) == 0 && a.Reminder == 0 {
+			a.Output = e.Output
+		}
+	}
 }
 
 // lose records that events are missing.

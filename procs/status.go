@@ -25,6 +25,7 @@ type Status struct {
 	Restarts   int                  // automatic restarts since the operator's last start
 	Exit       *instance.ExitStatus // how the last run ended; nil before the first end
 	LastReload *ReloadEnd           // of the program; nil before the first one
+	Flapping   *time.Time           // when it began to flap; nil: it does not
 	NextStart  *time.Duration
 	LogFile    string
 	Collector  *logs.Collector // [follow.LastLines] reads its newest line, off the loop
@@ -152,6 +153,9 @@ func (s *Supervisor) statusOf(in *instance.Instance, r instance.Report) Status {
 	}
 	if l := in.LastReload; l != nil {
 		st.LastReload = &ReloadEnd{At: s.WallAt(l.At), OK: l.OK, Outcome: l.Outcome}
+	}
+	if at := in.FlappingSince(); at != 0 {
+		st.Flapping = new(s.WallAt(at))
 	}
 	if r.Main.Pid != 0 {
 		st.Main = MainStatus{Pid: r.Main.Pid, Start: r.Main.Start, Uptime: s.Loop.Now() - r.Main.StartedAt, Sandbox: r.Sandbox}

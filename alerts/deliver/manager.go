@@ -192,17 +192,22 @@ func (m *Manager) removeOthers(c *config.Config) {
 
 // scope returns which programs a receiver is told of, by the configuration in force.
 func (m *Manager) scope(r *receiver.Receiver) alerts.Scope {
-	program := func(name string) (groups []string, oneShot, known bool) {
+	program := func(name string) *alerts.Program {
 		p := m.config.Load().Program(name)
 		if p == nil {
-			return nil, false, false
+			return nil
 		}
-		return p.Groups, p.Type == config.TypeOneshot, true
+		return &alerts.Program{
+			Groups: p.Groups, OneShot: p.Type == config.TypeOneshot, SuccessCodes: p.SuccessExitCodes,
+		}
 	}
 	return alerts.Scope{
 		Program: program,
 		Includes: func(name, instance string) bool {
-			groups, _, _ := program(name)
+			var groups []string
+			if p := program(name); p != nil {
+				groups = p.Groups
+			}
 			return alerts.Selects(r.Programs, name, instance, groups)
 		},
 	}

@@ -315,6 +315,7 @@ func status(st *procs.Status, lastLine string, usage host.TreeUsage) control.Sta
 			out.Exit.Code = &e.Code
 		}
 	}
+	out.FlappingSince = st.Flapping
 	if l := st.LastReload; l != nil {
 		out.LastReload = &control.LastReload{At: l.At, OK: l.OK, Outcome: l.Outcome}
 	}

@@ -121,6 +121,7 @@ func (in *Instance) CompleteTransition(from, to fsm.State) {
 			"reason", in.Machine.StateReason().String())
 		recordState(in, from)
 	}
+	updateFlapping(in, from, to)
 	in.Save()
 	in.Node.Publish()
 }
