@@ -6,6 +6,8 @@ package command
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -145,15 +147,11 @@ func (c *Commands) start(cmd deliver.Command, stop <-chan struct{}, end func(res
 	default:
 	}
 	runner := c.runner(r.Name, "")
-	switch {
+	switch why := runner.Unkillable(); {
 	case c.ending:
 		end(result{err: errEnding})
 		return
-	case runner.Busy():
-		why := runner.Unkillable()
-		if why == "" {
-			why = "its processes are being killed"
-		}
+	case why != "":
 		end(result{err: fmt.Errorf("run exec: an earlier command has not ended: %s", why)})
 		return
 	}
@@ -211,6 +209,7 @@ func (c *Commands) spec(cmd deliver.Command, output func(uint32) (int, error)) *
 	var own environ.Variables
 	own.Set("SUPERD_ALERT_KEY", cmd.Key)
 	own.Set("SUPERD_INSTANCE", prefix+r.Name)
+	own.Set("SUPERD_INVOCATION_ID", newID()) // without it, a scan does not attribute the process
 	own.Set("SUPERD_OWNER", c.RuntimeDir)
 	own.Set("SUPERD_RECEIVER", r.Name)
 	return &host.SpawnSpec{
@@ -218,6 +217,13 @@ func (c *Commands) spec(cmd deliver.Command, output func(uint32) (int, error)) *
 		Input:   &host.Outlet{ReadFD: -1, Direct: func(uint32) (int, error) { return c.Body(cmd.Body) }},
 		Outputs: []host.Outlet{{ReadFD: -1, Direct: output}},
 	}
+}
+
+// newID returns an invocation id.
+func newID() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return hex.EncodeToString(id[:])
 }
 
 // End kills the commands that run and starts no others. idle is called on the loop when none is
@@ -229,10 +235,16 @@ func (c *Commands) End(idle func()) {
 	}
 	done := false
 	finish := func() {
-		if !done {
-			done = true
-			idle()
+		if done {
+			return
 		}
+		done = true
+		for _, r := range c.runners {
+			if !r.Busy() {
+				r.Remove()
+			}
+		}
+		idle()
 	}
 	left := 1
 	one := func() {
