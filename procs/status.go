@@ -22,10 +22,9 @@ type Status struct {
 	Check      *diagnosis.Check // last health check; nil before the first
 	Main       MainStatus
 	Since      time.Time
-	Restarts   int                  // automatic restarts since the operator's last start
+	Restarts   Restarts
 	Exit       *instance.ExitStatus // how the last run ended; nil before the first end
 	LastReload *ReloadEnd           // of the program; nil before the first one
-	Flapping   *time.Time           // when it began to flap; nil: it does not
 	NextStart  *time.Duration
 	LogFile    string
 	Collector  *logs.Collector // [follow.LastLines] reads its newest line, off the loop
@@ -43,6 +42,12 @@ type MainStatus struct {
 	Start   uint64 // clock ticks since boot, field 22 of /proc/pid/stat
 	Uptime  time.Duration
 	Sandbox []string // what of its sandbox could not be enforced
+}
+
+// A Restarts is what is known of the restarts of an instance.
+type Restarts struct {
+	Count         int        // automatic ones since the operator's last start
+	FlappingSince *time.Time // nil: it does not flap
 }
 
 // A ReloadEnd is how a reload of the program ended.
@@ -129,7 +134,7 @@ func (s *Supervisor) statusOf(in *instance.Instance, r instance.Report) Status {
 		Groups:    in.Program.Groups,
 		State:     m.State(),
 		Since:     s.WallAt(r.Since),
-		Restarts:  m.Restarts(),
+		Restarts:  Restarts{Count: m.Restarts()},
 		LogFile:   in.Output.Collector.Path(),
 		Collector: &in.Output.Collector,
 		HasRun:    r.HasRun,
@@ -155,7 +160,7 @@ func (s *Supervisor) statusOf(in *instance.Instance, r instance.Report) Status {
 		st.LastReload = &ReloadEnd{At: s.WallAt(l.At), OK: l.OK, Outcome: l.Outcome}
 	}
 	if at := in.FlappingSince(); at != 0 {
-		st.Flapping = new(s.WallAt(at))
+		st.Restarts.FlappingSince = new(s.WallAt(at))
 	}
 	if r.Main.Pid != 0 {
 		st.Main = MainStatus{Pid: r.Main.Pid, Start: r.Main.Start, Uptime: s.Loop.Now() - r.Main.StartedAt, Sandbox: r.Sandbox}

@@ -14,8 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"superd/alerts/command"
-	"superd/alerts/deliver"
+	"superd/alerts/service"
 	"superd/config"
 	"superd/control"
 	"superd/control/server"
@@ -55,11 +54,7 @@ type daemon struct {
 	events     *eventlog.Log
 	messages   *logqueue.Queue // superd's own messages
 	ended      bool            // in order: the shutdown is complete
-
-	inForce     *config.Config // the configuration; loop only
-	alerts      *deliver.Manager
-	commands    *command.Commands // of the receivers of alerts
-	alertsBegun bool              // the receivers of inForce are in force
+	alerts     *service.Service
 }
 
 // writeMessages is called when messages of the supervisor are queued. They are written with its
@@ -81,7 +76,7 @@ func (d *daemon) serve(listener net.Listener, version control.Version) {
 		Access:     func() config.Control { return *d.access.Load() },
 		TreeUsages: d.kernel.TreeUsages,
 		Upgrade:    d.upgrade,
-		Alerts:     d.alerts,
+		Alerts:     d.alerts.Manager,
 		ConfigOf:   func(names []string) ([]*config.Program, error) { return procs.ConfigOf(d.supervisor, names) },
 		ResetFailed: func(names []string) ([]procs.CommandResult, error) {
 			return procs.ResetFailed(d.supervisor, names)

@@ -16,6 +16,7 @@ import (
 	sddaemon "github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
 
+	"superd/alerts/service"
 	"superd/config"
 	"superd/control"
 	"superd/internal/gcpacer"
@@ -58,7 +59,6 @@ var startSteps = []step{
 	{do: (*startup).awaitThreads},
 	{do: (*startup).recoverPrograms},
 	{do: (*startup).watch},
-	{do: (*startup).startAlerts},
 	{do: (*startup).startPrograms},
 	{do: (*startup).announceRunning},
 }
@@ -267,6 +267,18 @@ func (s *startup) openEvents() error {
 
 func (s *startup) closeEvents() { s.daemon.events.Close(finalWriteTimeout) }
 
+func (s *startup) openAlerts() error {
+	d := s.daemon
+	machine, _ := os.Hostname() // collectOptions logs the error
+	d.alerts = service.New(service.Options{
+		RuntimeDir: s.dir.Path, Machine: machine, Version: version, Events: d.events, Log: d.log, Loop: d.loop,
+		Reserve: reserveMore(d.log),
+	})
+	return nil
+}
+
+func (s *startup) closeAlerts() { s.daemon.alerts.Close(finalWriteTimeout) }
+
 // collectOptions collects the options of the supervisor.
 func (s *startup) collectOptions() (err error) {
 	d := s.daemon
@@ -282,7 +294,10 @@ func (s *startup) collectOptions() (err error) {
 		Load: func(inForce *config.Config, reading func(string)) (*config.Config, error) {
 			return config.LoadAfter(d.configPath, inForce, reading)
 		},
-		Activated: d.activated,
+		Activated: func(c *config.Config) {
+			d.access.Store(&c.Control)
+			d.alerts.Activated(c)
+		},
 		Paths: procs.Paths{
 			RuntimeDir: s.dir.Path,
 			FIFODir:    s.dir.FIFODir,
@@ -366,6 +381,7 @@ func (s *startup) recoverPrograms() error {
 		d.loop.Root().Every(period/2, d.link.Watchdog)
 	}
 	d.supervisor = procs.New(s.options)
+	d.alerts.Begin(d.supervisor, d.kernel.OpenText)
 	return d.supervisor.Adopt()
 }
 
@@ -406,7 +422,7 @@ func (s *startup) startPrograms() error {
 			// It counts when this process has ended.
 			d.link.Announce(d.supervisor.ExitStatus())
 			store.PrepareExit()
-			d.commands.End(d.loop.Stop)
+			d.alerts.EndCommands(d.loop.Stop)
 		})
 		d.gc.releaseLater()
 		if d.link.Resumes() { // programs have been adopted: systemd need not wait for starts

@@ -41,7 +41,7 @@ func TestGoldenAnswers(t *testing.T) {
 		Name: "web@2", Program: "web", Groups: []string{"front"}, State: fsm.Running, Healthy: new(false),
 		StatusText: "3 clients", Check: &diagnosis.Check{At: at(1), Took: time.Second, Outcome: probe.Failed, Reason: "refused", Failures: 2},
 		LastReload: &procs.ReloadEnd{At: at(1), OK: true, Outcome: "reloaded: SIGHUP sent to process 7"},
-		Main:       procs.MainStatus{Pid: 1 << 30, Uptime: time.Minute, Sandbox: []string{"sandbox.landlock: operation not supported"}}, Since: at(0), Restarts: 3,
+		Main:       procs.MainStatus{Pid: 1 << 30, Uptime: time.Minute, Sandbox: []string{"sandbox.landlock: operation not supported"}}, Since: at(0), Restarts: procs.Restarts{Count: 3},
 		Exit:      &procs.ExitStatus{Signal: "SIGKILL", At: at(0), Known: true},
 		NextStart: new(1500 * time.Millisecond), LogFile: "/var/log/superd/web@2.log",
 		Reason: "started by the operator", ReasonKind: fsm.ReasonStarted, WantedUp: true,

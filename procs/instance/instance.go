@@ -84,7 +84,7 @@ type problems struct {
 	LastReload *snapshot.ReloadEnd
 	LastExit   *ExitStatus // how the last run ended; nil before the first end
 	Counts     counters.Counts
-	Flaps      *flaps // nil: no automatic restart counts
+	flaps      flaps
 }
 
 // These are shared by instances without problems: most of them. They are never changed.
@@ -189,7 +189,7 @@ func (in *Instance) Snapshot() *snapshot.Instance {
 	if in.checks != nil {
 		v.Probes = in.checks.TreePath()
 	}
-	v.Flapping = in.Flaps.snapshot()
+	v.Flapping = in.flaps.Snapshot()
 	if in.run != nil {
 		v.Run = in.run.snapshot()
 	}

@@ -2,7 +2,6 @@ package instance
 
 import (
 	"syscall"
-
 	"time"
 
 	"golang.org/x/sys/unix"

@@ -25,16 +25,23 @@ const (
 //
 // Only cmd/superd imports procs/linux: procs knows the system as procs/host.
 var allowed = map[string]string{
-	"cmd/superd/report": "control internal/escape internal/terminal internal/words",
-	"cmd/superd": `cmd/superd/report config config/codec control control/locate control/remote control/server doctor
+	"cmd/superd/receivers": "cmd/superd/report control internal/terminal internal/words",
+	"cmd/superd/report":    "control internal/escape internal/terminal internal/words",
+	"alerts":               "config/receiver procs/eventlog",
+	"alerts/command": `alerts/deliver config config/document config/environ internal/words loop procs/execprobe
+		procs/host`,
+	"alerts/service":  "alerts/command alerts/deliver config loop procs procs/eventlog procs/rundir",
+	"alerts/deliver":  "alerts config config/receiver internal/escape internal/terminal procs/eventlog",
+	"config/receiver": "config/codec config/document internal/words",
+	"cmd/superd": `alerts/service cmd/superd/receivers cmd/superd/report config config/codec control control/locate control/remote control/server doctor
 		internal/signame
 		internal/execshim internal/failpoint internal/gcpacer internal/logqueue internal/procfs
 		internal/terminal internal/threads internal/words keeper keeper/fdstore logs logs/read loop pidfd procs procs/eventlog procs/host
 		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
 	"cmd/superd-ui":   "control control/locate internal/terminal metrics",
-	"control/server": `config config/listen control internal/escape internal/passwd internal/procfs internal/signame logs logs/follow
-		logs/segment pidfd procs procs/counters procs/diagnosis procs/eventlog procs/fsm procs/host
+	"control/server": `alerts/deliver config config/listen control internal/escape internal/passwd internal/procfs internal/signame logs logs/follow
+		logs/segment pidfd internal/words procs procs/counters procs/diagnosis procs/eventlog procs/fsm procs/host
 		procs/probe procs/selection`,
 	"control":        "config",
 	"control/locate": "config control",
@@ -43,18 +50,19 @@ var allowed = map[string]string{
 	"doctor": `internal/execshim internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox
 		sandbox/shim`,
 	"procs": `config config/environ internal/signame internal/words logs loop loop/task pidfd
-		procs/counters procs/deps procs/diagnosis procs/eventlog
+		procs/counters procs/deps procs/diagnosis procs/eventlog procs/execprobe
 		procs/fsm procs/handover procs/host procs/instance procs/instance/beside
 		procs/instance/paths procs/onconnect procs/outputevents procs/probe procs/reaper procs/rolling
 		procs/schedule procs/selection procs/snapshot procs/sockets procs/subscriptions`,
 	"procs/instance": `config config/environ internal/signame internal/words logs loop
 		pidfd procs/counters procs/deps procs/eventlog
 		procs/execprobe procs/fsm procs/host procs/instance/beside procs/instance/directories procs/instance/health
-		procs/instance/launch procs/instance/output procs/instance/paths procs/instance/readiness
+		procs/instance/flapping procs/instance/launch procs/instance/output procs/instance/paths procs/instance/readiness
 		procs/instance/teardown procs/notify procs/probe procs/schedule procs/snapshot procs/sockets`,
 	"procs/instance/beside": `config internal/signame internal/words loop pidfd procs/eventlog procs/execprobe procs/fsm
 		procs/host procs/notify procs/snapshot`,
 	"procs/instance/directories": "loop procs/host",
+	"procs/instance/flapping":    "internal/words procs/snapshot",
 	"procs/instance/health": `config internal/words loop procs/eventlog procs/fsm procs/host
 		procs/probe procs/snapshot`,
 	"procs/instance/launch": "loop pidfd procs/host",
@@ -99,7 +107,7 @@ var allowed = map[string]string{
 	"procs/snapshot/snapshottest": "config",
 	"keeper":                      "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
 	"keeper/fdstore":              "",
-	"config": `config/codec config/document config/environ config/listen internal/passwd
+	"config": `config/codec config/document config/environ config/listen config/receiver internal/passwd
 		internal/privilege internal/rlimit internal/signame internal/words sandbox`,
 	"config/codec":    "config/document internal/rlimit internal/signame internal/words",
 	"config/listen":   "config/document internal/words",

@@ -1,4 +1,5 @@
-package main
+// Package receivers has the commands for the receivers of alerts.
+package receivers
 
 import (
 	"fmt"
@@ -13,7 +14,11 @@ import (
 	"superd/internal/words"
 )
 
-func newNotifyCommand(flags *ctlFlags) *cobra.Command {
+// A Client returns a client of the superd that the flags of a command select.
+type Client func() (*control.Client, error)
+
+// Command returns the command notify. failed is its error if a test fails, about which all is said.
+func Command(connect Client, failed error) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "notify",
@@ -24,7 +29,7 @@ wait, and how the last deliveries went.`,
   superd ctl notify test ops`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := flags.client()
+			client, err := connect()
 			if err != nil {
 				return err
 			}
@@ -35,15 +40,15 @@ wait, and how the last deliveries went.`,
 			if asJSON {
 				return report.JSON(cmd.OutOrStdout(), all)
 			}
-			return report.Table(cmd.OutOrStdout(), receiverTable(all, time.Now()))
+			return report.Table(cmd.OutOrStdout(), table(all, time.Now()))
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
-	cmd.AddCommand(newNotifyTestCommand(flags))
+	cmd.AddCommand(testCommand(connect, failed))
 	return cmd
 }
 
-func newNotifyTestCommand(flags *ctlFlags) *cobra.Command {
+func testCommand(connect Client, failed error) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "test NAME",
@@ -53,7 +58,7 @@ status and the begin of the answer, or the output of the command. A delivery tha
 waited for.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := flags.client()
+			client, err := connect()
 			if err != nil {
 				return err
 			}
@@ -64,10 +69,10 @@ waited for.`,
 			if asJSON {
 				err = report.JSON(cmd.OutOrStdout(), []control.ReceiverTest{result})
 			} else {
-				printReceiverTest(cmd, &result)
+				printTest(cmd, &result)
 			}
 			if err == nil && !result.OK {
-				err = exitStatus(statusFailed)
+				err = failed
 			}
 			return err
 		},
@@ -76,7 +81,7 @@ waited for.`,
 	return cmd
 }
 
-func printReceiverTest(cmd *cobra.Command, t *control.ReceiverTest) {
+func printTest(cmd *cobra.Command, t *control.ReceiverTest) {
 	w := cmd.OutOrStdout()
 	if !t.OK {
 		w = cmd.ErrOrStderr()
@@ -92,8 +97,8 @@ func printReceiverTest(cmd *cobra.Command, t *control.ReceiverTest) {
 	}
 }
 
-// receiverTable returns receivers as a table for people.
-func receiverTable(all []control.Receiver, now time.Time) *terminal.Table {
+// table returns receivers as a table for people.
+func table(all []control.Receiver, now time.Time) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{
 		{Title: "NAME"}, {Title: "STATE"}, {Title: "PENDING", Right: true, Rank: 2}, {Title: "LAG", Right: true, Rank: 3},
 		{Title: "LAST SUCCESS", Rank: 1}, {Title: "TARGET", Rank: 4}, {Title: "LAST ERROR", Rank: 1},
