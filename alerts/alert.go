@@ -22,6 +22,10 @@ import (
 // Test is the condition of an alert that an operator requests.
 const Test receiver.Condition = "test"
 
+// EventsLost is the condition of an alert that says that events are missing. Each receiver is told
+// of it.
+const EventsLost receiver.Condition = "events-lost"
+
 // An Alert is one thing that a receiver is told, as JSON.
 type Alert struct {
 	// Identifies the event, and the reminder of it: "17-1795677707350123", "17-1795677707350123-r2"

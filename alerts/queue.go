@@ -113,6 +113,15 @@ func (q *Queue) Forget(reason string, now time.Time) {
 	q.lose(&eventlog.Event{Kind: eventlog.Gap, Reason: reason}, now)
 }
 
+// alert returns the alert that says what is missing. It was noticed at the time at.
+func (l *Lost) alert(at time.Time) Alert {
+	return Alert{
+		ID: "lost-" + eventID(l.UpTo, at), Number: l.UpTo, At: at.UTC(), Since: at.UTC(), Condition: EventsLost,
+		Text:   "there may have been alerts that are lost: " + l.Reason,
+		Reason: l.Reason, Groups: []string{}, Output: []string{}, Recovers: []receiver.Condition{},
+	}
+}
+
 // put adds an alert, or counts it if there is no room.
 func (q *Queue) put(a Alert, now time.Time) {
 	q.begin(now)
@@ -232,11 +241,10 @@ func (q *Queue) Take(host string, now time.Time) *Delivery {
 	for _, condition := range slices.Sorted(maps.Keys(q.more)) {
 		d.More = append(d.More, *q.more[condition])
 	}
-	if len(d.Alerts) > 0 {
-		d.ID = d.Alerts[0].ID
-	} else {
-		d.ID = "lost-" + eventID(q.cursor, q.since)
+	if q.lost != nil {
+		d.Alerts = slices.Insert(d.Alerts, 0, q.lost.alert(q.since))
 	}
+	d.ID = d.Alerts[0].ID
 	return d
 }
 

@@ -89,6 +89,9 @@ func (s *site) take() string {
 	}
 	var lines []string
 	for _, a := range d.Alerts {
+		if a.Condition == EventsLost {
+			continue // see Lost
+		}
 		line := fmt.Sprintf("%d %s %s", a.Number, a.Condition, a.Instance)
 		if a.Reminder > 0 {
 			line += fmt.Sprintf(" r%d", a.Reminder)

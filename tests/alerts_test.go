@@ -168,7 +168,7 @@ func TestWebhook(t *testing.T) {
 		on = ["failed"]
 		programs = ["job"]
 		webhook = "`+in.URL+`"
-		template = "{{range .alerts}}{{.program}}: {{(index .output 0)}}{{end}}"
+		template = "{{range .alerts}}{{.program}}: {{range .output}}{{.}}{{end}}{{end}}"
 		batch = "1s"
 		`)
 	s.Write("key", "  It's a Secret\n")

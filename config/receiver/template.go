@@ -27,6 +27,17 @@ const Sample = `{
 "lost": {"events": 5, "reason": "5 events are missing", "up_to": 12}
 }`
 
+// bareSample is a delivery in which all that may be missing is missing.
+const bareSample = `{
+"version": 1, "id": "lost-17", "receiver": "ops", "host": "", "sent_at": "2026-11-21T07:21:47.4Z",
+"attempt": 1, "test": true,
+"alerts": [{
+  "id": "lost-17", "number": 0, "at": "2026-11-21T07:21:47.350123Z", "condition": "events-lost",
+  "instance": "", "program": "", "groups": [], "text": "", "reason": "", "reason_kind": "", "state": "",
+  "run": "", "exit": null, "output": [], "since": "2026-11-21T07:21:47.350123Z", "reminder": 0, "recovers": []}],
+"more": [], "lost": null
+}`
+
 // errTooLarge ends a template that writes too much.
 var errTooLarge = fmt.Errorf("the body has more than %d bytes", MaxBody)
 
@@ -73,6 +84,9 @@ func render(text string, delivery []byte, strict bool) ([]byte, error) {
 func CheckTemplate(text string) error {
 	if _, err := render(text, []byte(Sample), true); err != nil {
 		return fmt.Errorf("is no template that works: %w: see docs/alerts.md for what it can use", err)
+	}
+	if _, err := render(text, []byte(bareSample), true); err != nil {
+		return fmt.Errorf("does not work if output, groups or exit are missing: %w: write {{with .exit}}…{{end}} or {{range .output}}…{{end}}", err)
 	}
 	return nil
 }
