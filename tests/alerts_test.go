@@ -49,9 +49,10 @@ type inbox struct {
 	t *testing.T
 
 	mu     sync.Mutex
-	answer func(d *delivery, w http.ResponseWriter, r *http.Request) // nil: 204
-	all    []delivery                                                // that were answered with success
-	got    int                                                       // all requests
+	// Answers a request; nil: 204
+	answer func(d *delivery, w http.ResponseWriter, r *http.Request)
+	all    []delivery // that were answered with success
+	got    int        // all requests
 }
 
 func newInbox(t *testing.T) *inbox {

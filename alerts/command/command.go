@@ -1,7 +1,8 @@
 // Package command runs the commands of receivers of alerts, through the host and on the loop.
 //
-// A command has a process tree of its own, as an exec check has. It is killed with all its processes
-// after the time-out of its receiver, and a successor kills what a crash of superd has left.
+// A command has a process tree of its own, as an exec check has. It is killed with all its
+// processes after the time-out of its receiver, and a successor kills what a crash of superd has
+// left.
 package command
 
 import (
@@ -39,7 +40,8 @@ type Options struct {
 	Body func(text []byte) (fd int, err error)
 }
 
-// Commands run the commands of all receivers, one at a time for each. Their state lives on the loop.
+// Commands run the commands of all receivers, one at a time for each. Their state lives on the
+// loop.
 type Commands struct {
 	Options
 	runners map[string]*execprobe.Runner // by receiver
@@ -102,8 +104,8 @@ type result struct {
 	err    error
 }
 
-// Execute runs the command of a receiver and returns its last output. It is called off the loop, and
-// returns when the command has ended with all its processes, or when it can't be killed in time.
+// Execute runs the command of a receiver and returns its last output. It is called off the loop,
+// and returns when the command has ended with all its processes, or when it can't be killed in time.
 func (c *Commands) Execute(ctx context.Context, cmd deliver.Command) (output string, err error) {
 	results := make(chan result, 1) // the first one counts
 	end := func(r result) {

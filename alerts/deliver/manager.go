@@ -3,8 +3,8 @@
 // A [Manager] has a worker for each receiver: a goroutine with its [alerts.Queue], which delivers
 // one after the other, and one that reads the event log. So a receiver that does not answer delays
 // no other, and the event log is its buffer. The state of a receiver is a file in the runtime
-// directory. It is saved when a delivery has arrived: after a crash, what was under way is delivered
-// again. Without receivers there are no goroutines and no files.
+// directory. It is saved when a delivery has arrived: after a crash, what was under way is
+// delivered again. Without receivers there are no goroutines and no files.
 package deliver
 
 import (

@@ -44,8 +44,8 @@ type webhook struct {
 	agent    string // User-Agent
 }
 
-// newWebhook returns the webhook of a receiver. It uses no proxy, whatever the environment of superd
-// says, and follows no redirect, which could lead the signed body elsewhere.
+// newWebhook returns the webhook of a receiver. It uses no proxy, whatever the environment of
+// superd says, and follows no redirect, which could lead the signed body elsewhere.
 func newWebhook(r *receiver.Receiver, version string) *webhook {
 	transport := &http.Transport{
 		Proxy:                  nil,

@@ -274,7 +274,7 @@ func (w *worker) body(d *alerts.Delivery) ([]byte, error) {
 	}
 	body, err := receiver.Render(w.receiver.Template, text)
 	if err != nil {
-		// As JSON it comes at least to somebody; a delivery that fails for ever would hold up others
+		// A delivery that fails for ever would hold up those after it
 		w.manager.Log.Warn("template not filled: the receiver gets JSON", "receiver", w.receiver.Name, "error", err)
 		return append(text, '\n'), nil
 	}

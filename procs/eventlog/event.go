@@ -28,7 +28,8 @@ const (
 	Outage Kind = "outage"
 	// A time of the schedule came, or was missed, and no run was started: reason
 	Skip     Kind = "skip"
-	Flapping Kind = "flapping" // an instance restarts again and again (state: begun), or no longer (over): reason
+	// An instance restarts again and again (state: begun), or no longer (over): reason
+	Flapping Kind = "flapping"
 	Command  Kind = "command"  // a command was given: reason, by
 	Reload   Kind = "reload"   // the configuration was read again, or refused
 	Socket   Kind = "socket"   // a socket of the configuration: socket, address, state, reason

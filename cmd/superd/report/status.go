@@ -75,8 +75,8 @@ func BriefTable(all []control.Brief, names *terminal.Palette) *terminal.Table {
 }
 
 // reason returns what is unusual about an instance: the reason of a state other than running, a
-// failed rolling restart that has left its former definition, failed health checks, flapping, output
-// that does not reach its log. It returns "" if nothing is.
+// failed rolling restart that has left its former definition, failed health checks, flapping,
+// output that does not reach its log. It returns "" if nothing is.
 func reason(s *control.Status, now time.Time) string {
 	var all []string
 	former := s.ReasonKind != nil && *s.ReasonKind == "roll-failed"

@@ -1,8 +1,8 @@
 // Package flapping knows whether an instance flaps: restarts again and again.
 //
 // It flaps from the fifth automatic restart within five minutes on, until it has been ready for as
-// long without one, or is down. So a program that restarts now and then does not, and one that flaps
-// is not told of each time. Times are those of the loop's clock.
+// long without one, or is down. So a program that restarts now and then does not, and one that
+// flaps is not told of each time. Times are those of the loop's clock.
 package flapping
 
 import (
