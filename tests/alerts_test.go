@@ -48,7 +48,7 @@ type inbox struct {
 	*httptest.Server
 	t *testing.T
 
-	mu     sync.Mutex
+	mu sync.Mutex
 	// Answers a request; nil: 204
 	answer func(d *delivery, w http.ResponseWriter, r *http.Request)
 	all    []delivery // that were answered with success

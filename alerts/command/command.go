@@ -105,7 +105,7 @@ type result struct {
 }
 
 // Execute runs the command of a receiver and returns its last output. It is called off the loop,
-// and returns when the command has ended with all its processes, or when it can't be killed in time.
+// and returns when the command has ended with all its processes, or can't be killed in time.
 func (c *Commands) Execute(ctx context.Context, cmd deliver.Command) (output string, err error) {
 	results := make(chan result, 1) // the first one counts
 	end := func(r result) {

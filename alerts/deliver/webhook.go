@@ -99,7 +99,7 @@ func (w *webhook) send(ctx context.Context, key string, body []byte) (status int
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	_, _ = io.CopyN(io.Discard, response.Body, maxAnswer) // so that the connection can be used again
+	_, _ = io.CopyN(io.Discard, response.Body, maxAnswer) // so that the connection is reused
 	switch code := response.StatusCode; {
 	case code >= 300 && code < 400:
 		return code, string(text), &refusal{response.Status, ": redirects are not followed: write the URL to which it leads", 0}

@@ -27,7 +27,7 @@ const (
 	// Failure to write output to its log (state: begun), or its end (over): reason
 	Outage Kind = "outage"
 	// A time of the schedule came, or was missed, and no run was started: reason
-	Skip     Kind = "skip"
+	Skip Kind = "skip"
 	// An instance restarts again and again (state: begun), or no longer (over): reason
 	Flapping Kind = "flapping"
 	Command  Kind = "command"  // a command was given: reason, by
