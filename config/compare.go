@@ -9,13 +9,14 @@ import (
 	"sync"
 
 	"superd/config/enablement"
+	"superd/config/receiver"
 )
 
 // A Diff holds the differences between two configurations.
 type Diff struct {
 	Programs []Change       // all programs of either configuration, sorted by name
 	Sockets  []SocketChange // likewise
-	Superd   []KeyChange    // changes of the tables [superd], [control] and [compat]
+	Superd   []KeyChange    // changes of the other tables: [superd], [control] and so on
 }
 
 // A Change holds what changes for one program.
@@ -209,6 +210,9 @@ func Compare(before, after *Config) Diff {
 			k.Key = table + "." + k.Key
 			diff.Superd = append(diff.Superd, k)
 		}
+	}
+	for _, c := range receiver.Compare(before.Receivers, after.Receivers) {
+		diff.Superd = append(diff.Superd, KeyChange{Key: receiver.Table + "." + c.Name, What: c.What})
 	}
 	return diff
 }

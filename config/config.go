@@ -3,10 +3,10 @@
 //
 // [Load] reports all mistakes of all files at once, each with file, line, column, key, cause and
 // remedy. A mistake in a program's table makes only that program invalid, one in a socket's table
-// also the programs that use it. Any other makes the whole configuration unusable. What Load
-// returns never changes, so any goroutine may read it. The package does not know running processes.
-// It reads the configuration, the env files named there and this process's environment, and writes
-// nothing.
+// also the programs that use it, one in a receiver's table only that receiver. Any other makes the
+// whole configuration unusable. What Load returns never changes, so any goroutine may read it. The
+// package does not know running processes. It reads the configuration, the env files named there
+// and this process's environment, and writes nothing.
 //
 // [keys] is the one table of all keys: decoding, defaults, suggestions and docs/reference.md are
 // derived from it.
@@ -24,21 +24,23 @@ import (
 	"superd/config/document"
 	"superd/config/enablement"
 	"superd/config/environ"
+	"superd/config/receiver"
 	"superd/internal/rlimit"
 	"superd/sandbox"
 )
 
 // A Config is a configuration file together with the files it includes.
 type Config struct {
-	Path     string   // as given to Load
-	Files    []string // Path, then the included files in the order they were read
-	Superd   Superd   //
-	Control  Control  // who may use the control socket
-	Compat   Compat
-	Programs []*Program // sorted by name; programs with an unusable name are only in Errors
-	Sockets  []*Socket  // likewise
-	Errors   Errors     // mistakes in the tables of programs and sockets, sorted by position
-	Warnings Errors     // legal, but probably not intended; sorted by position
+	Path      string               // as given to Load
+	Files     []string             // Path, then the included files in the order they were read
+	Superd    Superd               //
+	Control   Control              // who may use the control socket
+	Compat    Compat               // clients of other supervisors
+	Programs  []*Program           // sorted by name; one with an unusable name is only in Errors
+	Sockets   []*Socket            // likewise
+	Receivers []*receiver.Receiver // of alerts; likewise
+	Errors    Errors               // in the tables of programs, sockets and receivers, by position
+	Warnings  Errors               // legal, but probably not intended; sorted by position
 
 	sources *document.Archive // sources that c was made from
 	envSums map[string]uint64 // result of [document.Reader.EnvSums]

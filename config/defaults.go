@@ -10,6 +10,7 @@ import (
 
 	"superd/config/codec"
 	"superd/config/document"
+	"superd/config/receiver"
 	"superd/internal/words"
 	"superd/sandbox"
 )
@@ -192,7 +193,7 @@ func unknownKey(v codec.Value, table, prefix string) (meant string) {
 	name := v.Key[len(v.Key)-1]
 	here := subkeys(table, prefix)
 	if table == "" {
-		here = append(here, "superd", "control", "compat", "defaults", "program", "socket")
+		here = append(here, "superd", "control", "compat", "defaults", "program", "socket", receiver.Table)
 	}
 	for _, k := range keys() {
 		if k.name == name && k.table != table {

@@ -57,7 +57,7 @@ var keys = sync.OnceValue(func() []key {
 		bind("", "include", codec.List("array of strings", codec.Word),
 			func(d *builder) *[]string { return &d.include },
 			"More files to read, relative to this one; `*`, `?` and `[…]` match as in a shell. "+
-				"They may hold `[program.NAME]` and `[socket.NAME]` tables only."),
+				"They may hold `[program.NAME]`, `[socket.NAME]` and `[notify.NAME]` tables only."),
 
 		reading("see above", bind("superd", "runtime_dir", codec.FilePath,
 			func(d *builder) *string { return &d.superd.RuntimeDir },

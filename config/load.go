@@ -9,6 +9,7 @@ import (
 
 	"superd/config/codec"
 	"superd/config/document"
+	"superd/config/receiver"
 	"superd/internal/passwd"
 	"superd/internal/rlimit"
 )
@@ -91,7 +92,7 @@ func thisHost() host {
 func load(path string, h host, previous ...*Program) (*Config, error) {
 	l := &loader{
 		host: h, reader: document.NewReader(path, h.files),
-		report: &codec.Report{}, builders: map[string]*builder{}, socketBuilders: map[string]*builder{},
+		report: &codec.Report{}, tables: map[string][]codec.Value{}, builders: map[string]*builder{}, socketBuilders: map[string]*builder{},
 	}
 	for _, p := range previous {
 		l.interning.add(p.Settings)
@@ -115,7 +116,8 @@ func (l *loader) config(path string) *Config {
 	l.readSockets()
 	l.readPrograms()
 	l.readEnablements(path)
-	if len(l.tables) == 0 {
+	receivers := receiver.Read(l.tables[receiver.Table], l.receiverContext())
+	if len(l.tables["program"]) == 0 {
 		l.report.Warnings = append(l.report.Warnings, &KeyError{File: path, Err: errors.New("defines no program: add a [program.NAME] table")})
 	}
 	names := l.reader.Names()
@@ -135,6 +137,10 @@ func (l *loader) config(path string) *Config {
 		socket.Invalid = d.Invalid.Sorted(names)
 		c.Sockets = append(c.Sockets, &socket)
 	}
+	for _, r := range receivers {
+		r.Invalid = r.Invalid.Sorted(names)
+	}
+	c.Receivers = receivers
 	return c
 }
 
@@ -145,14 +151,13 @@ type loader struct {
 	report    *codec.Report
 	root      *builder            // include and [superd]
 	defaults  *builder            // [defaults]
-	tables    []codec.Value       // all [program.NAME] tables
 	sockets   []*builder          // sockets with usable names, sorted by name
 	builders  map[string]*builder // by name
 	programs  []*builder          // programs with usable names, sorted by name
 	interning interning
 
-	socketTables   []codec.Value       // all [socket.NAME] tables
-	socketBuilders map[string]*builder // by name
+	socketBuilders map[string]*builder      // by name
+	tables         map[string][]codec.Value // of all files, by kind: program, socket, notify
 }
 
 // fileValue returns the whole file as a value.
@@ -174,10 +179,8 @@ func (l *loader) top(main *document.Document) {
 			l.root.decode(entry, name, "")
 		case "defaults":
 			l.defaults.decode(entry, "program", "")
-		case "program":
-			l.collect(entry, &l.tables)
-		case "socket":
-			l.collect(entry, &l.socketTables)
+		case "program", "socket", receiver.Table:
+			l.collect(entry)
 		default:
 			unknownKey(entry, "", "")
 		}
@@ -187,15 +190,15 @@ func (l *loader) top(main *document.Document) {
 	}
 }
 
-// collect adds the tables in v, [program] or [socket], to those of all files.
-func (l *loader) collect(v codec.Value, tables *[]codec.Value) {
+// collect adds the tables in v, such as [program], to those of all files.
+func (l *loader) collect(v codec.Value) {
+	kind := v.Key[0]
 	if _, isTable := v.Raw.(map[string]any); !isTable {
-		kind := v.Key[0]
-		v.Fail("must be a table of %ss, got %s: write [%s.NAME]", kind, v.Describe(), kind)
+		v.Fail("must hold tables, got %s: write [%s.NAME]", v.Describe(), kind)
 		return
 	}
 	for _, name := range v.Keys() {
-		*tables = append(*tables, v.Entry(name))
+		l.tables[kind] = append(l.tables[kind], v.Entry(name))
 	}
 }
 
@@ -224,17 +227,15 @@ func (l *loader) included(v codec.Value, path string) {
 	for _, name := range file.Keys() {
 		entry := file.Entry(name)
 		switch name {
-		case "program":
-			l.collect(entry, &l.tables)
-		case "socket":
-			l.collect(entry, &l.socketTables)
+		case "program", "socket", receiver.Table:
+			l.collect(entry)
 		case "include":
 			entry.FailKey("an included file can't include others: list them in %s", v.Name)
 		case "superd", "control", "compat", "defaults":
-			entry.FailKey("an included file may hold [program.NAME] and [socket.NAME] tables only: move this to %s",
+			entry.FailKey("an included file may hold [program.NAME], [socket.NAME] and [notify.NAME] tables only: move this to %s",
 				v.Name)
 		default:
-			entry.FailKey("unknown key %s: an included file may hold [program.NAME] and [socket.NAME] tables only",
+			entry.FailKey("unknown key %s: an included file may hold [program.NAME], [socket.NAME] and [notify.NAME] tables only",
 				document.Quote(name))
 		}
 	}
@@ -242,7 +243,7 @@ func (l *loader) included(v codec.Value, path string) {
 
 // readPrograms reads the programs' tables and checks all programs together.
 func (l *loader) readPrograms() {
-	for _, table := range l.tables {
+	for _, table := range l.tables["program"] {
 		l.program(table)
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.builders)) {

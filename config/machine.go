@@ -11,6 +11,7 @@ import (
 	"superd/config/codec"
 	"superd/config/document"
 	"superd/config/environ"
+	"superd/config/receiver"
 	"superd/internal/passwd"
 	"superd/internal/words"
 )
@@ -136,6 +137,21 @@ func (l *loader) checkSearch(d *builder, name string) {
 	}
 	remedy := SplitRemedy(d.Command, "install it, or write its path")
 	d.mistakeAt("command").Warn("no executable %q in PATH %s on this machine: %s", name, search, remedy)
+}
+
+// receiverContext returns what the tables of receivers are checked against.
+func (l *loader) receiverContext() receiver.Context {
+	c := receiver.Context{CheckName: checkName, Stat: l.stat}
+	if l.machine != nil {
+		c.CheckUser = func(v codec.Value, name string) {
+			_, err := l.machine.accounts.User(name)
+			warnAccount(v, err)
+		}
+	}
+	for _, d := range l.programs {
+		c.Names = append(append(c.Names, d.Name), d.Groups...)
+	}
+	return c
 }
 
 // warnAccount warns of a user or group that does not exist. err may be nil.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"superd/config/receiver"
 	"superd/tests/golden"
 )
 
@@ -55,6 +56,14 @@ func renderKeys() string {
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.name, k.codec, shown, k.doc)
 		}
 	}
+	b.WriteString("\n### `[notify.NAME]`\n\n| key | type | default | meaning |\n| --- | --- | --- | --- |\n")
+	for _, k := range receiver.Keys() {
+		shown := k.Default
+		if shown != "" && strings.ContainsAny(shown[:1], "\"0123456789") {
+			shown = "`" + shown + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.Name, k.Codec, shown, k.Doc)
+	}
 	return b.String() + "\n"
 }
 
@@ -72,20 +81,25 @@ func TestKeysAreComplete(t *testing.T) {
 	}
 }
 
-// TestSocketsPage: the examples of the page about sockets have no mistake.
-func TestSocketsPage(t *testing.T) {
-	page, err := os.ReadFile("../docs/sockets.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := strings.Split(string(page), "```toml\n")[1:]
-	for i, block := range blocks {
-		text, _, _ := strings.Cut(block, "```")
-		if c := mustLoad(t, text); len(c.Programs) == 0 {
-			t.Errorf("example %d has no program", i)
+// TestPages: the examples of the pages about sockets and alerts have no mistake.
+func TestPages(t *testing.T) {
+	for _, name := range []string{"sockets.md", "alerts.md"} {
+		page, err := os.ReadFile("../docs/" + name)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if len(blocks) == 0 {
-		t.Error("the page has no examples")
+		blocks := strings.Split(string(page), "```toml\n")[1:]
+		for i, block := range blocks {
+			text, _, _ := strings.Cut(block, "```")
+			if name == "alerts.md" { // programs that the examples select
+				text += "[program.web2]\ncommand = \"x\"\ngroups = [\"backend\"]\n"
+			}
+			if c := mustLoad(t, text); len(c.Programs) == 0 {
+				t.Errorf("example %d of %s has no program", i, name)
+			}
+		}
+		if len(blocks) == 0 {
+			t.Errorf("%s has no examples", name)
+		}
 	}
 }

@@ -159,7 +159,7 @@ var device = codec.Text("string", "a string", func(s string) (string, error) {
 
 // readSockets reads the tables of sockets and checks all sockets together.
 func (l *loader) readSockets() {
-	for _, table := range l.socketTables {
+	for _, table := range l.tables["socket"] {
 		l.socket(table)
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.socketBuilders)) {

@@ -25,6 +25,7 @@ const (
 	KindPrint    = "print"
 	KindOutage   = "outage"
 	KindSkip     = "skip"
+	KindFlapping = "flapping"
 	KindCommand  = "command"
 	KindReload   = "reload"
 	KindSocket   = "socket"

@@ -50,6 +50,9 @@ type Status struct {
 	// Last reload of the program; absent: none has ended
 	LastReload *LastReload `json:"last_reload,omitzero"`
 
+	// When it began to restart again and again; absent: it does not
+	FlappingSince *time.Time `json:"flapping_since,omitzero"`
+
 	// Output dropped instead of blocking the program, since superd started; absent if none.
 	DroppedBytes int64 `json:"dropped_bytes,omitzero"`
 	DroppedLines int64 `json:"dropped_lines,omitzero"`

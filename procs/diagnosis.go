@@ -45,6 +45,7 @@ func (s *Supervisor) diagnosis(in *instance.Instance) diagnosis.Diagnosis {
 		Output:    diagnoseOutput(in, r.NoOutput),
 		NextStart: st.NextStart,
 		Restarts:  diagnoseRestarts(in, s.Loop.Now()),
+		Flapping:  st.Restarts.FlappingSince,
 	}
 	if s.connectors.Awaits(in) {
 		d.Reason, d.Desired.OnConnect = s.connectors.Reason(in), true

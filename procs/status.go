@@ -23,7 +23,7 @@ type Status struct {
 	Check      *diagnosis.Check // last health check; nil before the first
 	Main       MainStatus
 	Since      time.Time
-	Restarts   int                  // automatic restarts since the operator's last start
+	Restarts   Restarts
 	Exit       *instance.ExitStatus // how the last run ended; nil before the first end
 	LastReload *ReloadEnd           // of the program; nil before the first one
 	NextStart  *time.Duration
@@ -43,6 +43,12 @@ type MainStatus struct {
 	Start   uint64 // clock ticks since boot, field 22 of /proc/pid/stat
 	Uptime  time.Duration
 	Sandbox []string // what of its sandbox could not be enforced
+}
+
+// A Restarts is what is known of the restarts of an instance.
+type Restarts struct {
+	Count         int        // automatic ones since the operator's last start
+	FlappingSince *time.Time // nil: it does not flap
 }
 
 // A ReloadEnd is how a reload of the program ended.
@@ -129,7 +135,7 @@ func (s *Supervisor) statusOf(in *instance.Instance, r instance.Report) Status {
 		Definition: in.Program,
 		State:      m.State(),
 		Since:      s.WallAt(r.Since),
-		Restarts:   m.Restarts(),
+		Restarts:   Restarts{Count: m.Restarts()},
 		LogFile:    in.Output.Collector.Path(),
 		Collector:  &in.Output.Collector,
 		HasRun:     r.HasRun,
@@ -153,6 +159,9 @@ func (s *Supervisor) statusOf(in *instance.Instance, r instance.Report) Status {
 	}
 	if l := in.LastReload; l != nil {
 		st.LastReload = &ReloadEnd{At: s.WallAt(l.At), OK: l.OK, Outcome: l.Outcome}
+	}
+	if at := in.FlappingSince(); at != 0 {
+		st.Restarts.FlappingSince = new(s.WallAt(at))
 	}
 	if r.Main.Pid != 0 {
 		st.Main = MainStatus{Pid: r.Main.Pid, Start: r.Main.Start, Uptime: s.Loop.Now() - r.Main.StartedAt, Sandbox: r.Sandbox}

@@ -287,7 +287,7 @@ func (s *Supervisor) LogState() {
 	for _, in := range s.registry.instances {
 		st := s.status(in)
 		s.Log.Info("state", "instance", st.Name, "state", st.State.String(), "since", st.Since.Format(time.RFC3339),
-			"pid", st.Main.Pid, "restarts", st.Restarts, "reason", st.Reason)
+			"pid", st.Main.Pid, "restarts", st.Restarts.Count, "reason", st.Reason)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"superd/cmd/superd/receivers"
 	"superd/cmd/superd/report"
 	"superd/control"
 	"superd/control/locate"
@@ -83,6 +84,7 @@ func ctlCommands(flags *ctlFlags) []subcommand {
 		{"shell", here(newShellCommand)},
 		{"sockets", of(newSocketsCommand)},
 		{"events", of(newEventsCommand)},
+		{"notify", of(func(f *ctlFlags) *cobra.Command { return receivers.Command(f.client, exitStatus(statusFailed)) })},
 		{"scale", of(newScaleCommand)},
 		{"reload", of(newReloadCommand)},
 		{"diff", of(newDiffCommand)},

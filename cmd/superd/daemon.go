@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"superd/alerts/service"
 	"superd/compat/socket"
 	"superd/config"
 	"superd/control"
@@ -56,6 +57,7 @@ type daemon struct {
 	events     *eventlog.Log
 	messages   *logqueue.Queue // superd's own messages
 	ended      bool            // in order: the shutdown is complete
+	alerts     *service.Service
 }
 
 // writeMessages is called when messages of the supervisor are queued. They are written with its
@@ -78,6 +80,7 @@ func (d *daemon) serve(listener net.Listener, version control.Version) {
 		Access:     func() config.Control { return *d.access.Load() },
 		TreeUsages: d.kernel.TreeUsages,
 		Upgrade:    d.upgrade,
+		Alerts:     d.alerts.Manager,
 		ConfigOf:   func(names []string) ([]*config.Program, error) { return procs.ConfigOf(d.supervisor, names) },
 		ResetFailed: func(names []string) ([]procs.CommandResult, error) {
 			return procs.ResetFailed(d.supervisor, names)

@@ -16,6 +16,7 @@ import (
 	sddaemon "github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
 
+	"superd/alerts/service"
 	"superd/cmd/superd/crashlog"
 	"superd/config"
 	"superd/config/places"
@@ -53,6 +54,7 @@ var startSteps = []step{
 	{do: (*startup).openCrashLog},
 	{do: (*startup).openLoop},
 	{do: (*startup).openEvents, undo: (*startup).closeEvents},
+	{do: (*startup).openAlerts, undo: (*startup).closeAlerts},
 	{do: (*startup).collectOptions},
 	{do: (*startup).storeListener, undo: (*startup).closeStoredListener},
 	{do: (*startup).openKernel},
@@ -88,6 +90,7 @@ func (s *startup) finish(err error) error {
 	s.dir.KeepJournal(s.daemon.supervisor.LeavesRecords())
 	s.awaitLogFiles()
 	s.removeCrashLog()
+	s.closeAlerts()
 	s.closeEvents() // before the server ends, so that clients that follow events see the last ones
 	s.awaitShown()
 	if err := errors.Join(err, s.daemon.endServing()); err != nil {
@@ -266,6 +269,18 @@ func (s *startup) openEvents() error {
 
 func (s *startup) closeEvents() { s.daemon.events.Close(finalWriteTimeout) }
 
+func (s *startup) openAlerts() error {
+	d := s.daemon
+	machine, _ := os.Hostname() // collectOptions logs the error
+	d.alerts = service.New(service.Options{
+		RuntimeDir: s.dir.Path, Machine: machine, Version: version, Events: d.events, Log: d.log, Loop: d.loop,
+		Reserve: reserveMore(d.log),
+	})
+	return nil
+}
+
+func (s *startup) closeAlerts() { s.daemon.alerts.Close(finalWriteTimeout) }
+
 // collectOptions collects the options of the supervisor.
 func (s *startup) collectOptions() (err error) {
 	d := s.daemon
@@ -284,6 +299,7 @@ func (s *startup) collectOptions() (err error) {
 		Activated: func(c *config.Config) {
 			d.access.Store(&c.Control)
 			d.compat.Want(c.Compat.SupervisorSocket)
+			d.alerts.Activated(c)
 		},
 		Paths: procs.Paths{
 			RuntimeDir: s.dir.Path,
@@ -368,6 +384,7 @@ func (s *startup) recoverPrograms() error {
 		d.loop.Root().Every(period/2, d.link.Watchdog)
 	}
 	d.supervisor = procs.New(s.options)
+	d.alerts.Begin(d.supervisor, d.kernel.OpenText)
 	return d.supervisor.Adopt()
 }
 
@@ -408,7 +425,7 @@ func (s *startup) startPrograms() error {
 			// It counts when this process has ended.
 			d.link.Announce(d.supervisor.ExitStatus())
 			store.PrepareExit()
-			d.loop.Stop()
+			d.alerts.EndCommands(d.loop.Stop)
 		})
 		d.gc.releaseLater()
 		if d.link.Resumes() { // programs have been adopted: systemd need not wait for starts

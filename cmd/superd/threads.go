@@ -3,6 +3,7 @@
 package main
 
 import (
+	"log/slog"
 	"runtime"
 
 	"superd/control/server"
@@ -27,4 +28,13 @@ const keeperThreads = 5
 func prepareThreads() error {
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + read.Workers())
 	return threads.Reserve(supervisorThreads)
+}
+
+// reserveMore returns a function that makes threads beside those of prepareThreads.
+func reserveMore(log *slog.Logger) func(more int) {
+	return func(more int) {
+		if err := threads.Reserve(supervisorThreads + more); err != nil {
+			log.Warn("a limit of processes may end superd", "error", err)
+		}
+	}
 }

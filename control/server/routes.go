@@ -127,6 +127,10 @@ func (s *Server) routes() []route {
 			"Keeps programs from starting with superd.", results, conflict},
 		{"POST", "/v1/programs/{name}/disable", nil, s.enable(false),
 			"Keeps programs from starting with superd.", results, conflict},
+		{"GET", "/v1/notify", nil, s.receivers,
+			"Lists the receivers of alerts.", with([]control.Receiver{}), nil},
+		{"POST", "/v1/notify/{name}/test", nil, s.testReceiver,
+			"Sends a test alert to a receiver.", with(control.ReceiverTest{}), nil},
 	}
 	for _, op := range []procs.Op{procs.OpStart, procs.OpStop, procs.OpRestart} {
 		about := map[procs.Op]string{

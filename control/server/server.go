@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"superd/alerts/deliver"
 	"superd/config"
 	"superd/control"
 	"superd/logs"
@@ -94,6 +95,7 @@ type Options struct {
 	UID        int             // user that may do everything, beside root
 	// Access returns who else may connect; nil: nobody. It may be called from any goroutine.
 	Access func() config.Control
+	Alerts *deliver.Manager // nil: there are no receivers
 	// TreeUsages returns the usage of the instances' processes beside their main processes, in the
 	// order of mains. others are the pids of all main processes. It may block, and is called from
 	// any goroutine.

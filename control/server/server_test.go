@@ -30,7 +30,7 @@ func TestStatusHasEveryKey(t *testing.T) {
 	h.on(func() {
 		h.fake.all = []procs.Status{
 			{Name: "db", Program: "db", State: fsm.Stopped},
-			{Name: "ended", Program: "ended", State: fsm.Backoff, Since: at, Restarts: 3, NextStart: new(1500 * time.Millisecond),
+			{Name: "ended", Program: "ended", State: fsm.Backoff, Since: at, Restarts: procs.Restarts{Count: 3}, NextStart: new(1500 * time.Millisecond),
 				Exit: &procs.ExitStatus{Code: 0, At: at, Known: true}, Collector: bye, HasRun: true,
 				Reason: "exit status 0", ReasonKind: fsm.ReasonExited},
 			{Name: "gone", Program: "gone", State: fsm.Running, Main: procs.MainStatus{Pid: os.Getpid(), Start: self.Start + 1, Uptime: time.Second}},

@@ -280,7 +280,7 @@ func (s *Server) appendStatuses(part []byte, all []procs.Status, lines []string,
 func status(st *procs.Status, lastLine string, usage host.TreeUsage) control.Status {
 	out := control.Status{
 		Name: st.Name, Program: st.Program, State: st.State.String(), Ready: st.State == fsm.Running, Healthy: st.Healthy,
-		Pid: present(st.Main.Pid), Restarts: st.Restarts,
+		Pid: present(st.Main.Pid), Restarts: st.Restarts.Count,
 		LogFile: present(st.LogFile), LastLine: present(lastLine), Reason: present(st.Reason),
 		ReasonKind: present(st.ReasonKind.String()),
 		StatusText: present(st.StatusText), SandboxWarnings: st.Main.Sandbox,
@@ -318,6 +318,7 @@ func status(st *procs.Status, lastLine string, usage host.TreeUsage) control.Sta
 			out.Exit.Code = &e.Code
 		}
 	}
+	out.FlappingSince = st.Restarts.FlappingSince
 	if l := st.LastReload; l != nil {
 		out.LastReload = &control.LastReload{At: l.At, OK: l.OK, Outcome: l.Outcome}
 	}

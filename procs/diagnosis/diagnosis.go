@@ -38,6 +38,7 @@ type Diagnosis struct {
 	Output    Output
 	NextStart *time.Duration // until the next automatic start; nil: none is due
 	Restarts  Restarts
+	Flapping  *time.Time // when it began to flap; nil: it does not
 	Schedule  Schedule
 }
 

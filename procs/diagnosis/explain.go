@@ -170,6 +170,9 @@ func (d *Diagnosis) explainNext(printf func(string, ...any)) {
 	case r.Failures > 0:
 		printf("Start limit: %d of %s within %s.", r.Failures, words.Plural(r.Limit.Failures, "failure"), words.Duration(r.Limit.Within))
 	}
+	if d.Flapping != nil {
+		printf("It is flapping since %s: it restarts again and again.", d.clock(*d.Flapping))
+	}
 	if r.Count > 0 {
 		printf("It was restarted automatically %s since the operator last started it, or since superd started.", words.Times(r.Count))
 	}

@@ -27,7 +27,9 @@ const (
 	// Failure to write output to its log (state: begun), or its end (over): reason
 	Outage Kind = "outage"
 	// A time of the schedule came, or was missed, and no run was started: reason
-	Skip     Kind = "skip"
+	Skip Kind = "skip"
+	// An instance restarts again and again (state: begun), or no longer (over): reason
+	Flapping Kind = "flapping"
 	Command  Kind = "command"  // a command was given: reason, by
 	Reload   Kind = "reload"   // the configuration was read again, or refused
 	Socket   Kind = "socket"   // a socket of the configuration: socket, address, state, reason
@@ -41,7 +43,7 @@ const (
 const (
 	Healthy   = "healthy" // of health
 	Unhealthy = "unhealthy"
-	Begun     = "begun" // of outage and roll
+	Begun     = "begun" // of outage, roll and flapping
 	Over      = "over"
 	Started   = "started" // of superd
 	Ended     = "ended"

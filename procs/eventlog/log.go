@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -116,6 +117,9 @@ func (l *Log) Flush(ctx context.Context) error {
 	}
 }
 
+// Newest returns the number of the newest event, written or not; 0: there is none.
+func (l *Log) Newest() uint64 { return l.assigned() }
+
 // Idle reports whether all events so far are written or dropped.
 func (l *Log) Idle() bool {
 	l.mu.Lock()
@@ -144,11 +148,11 @@ func (l *Log) Close(patience time.Duration) {
 	}
 }
 
-// IsAlone reports whether dir contains only files of a log.
-func IsAlone(dir string) bool {
+// IsAlone reports whether dir contains only files of a log, and others of these names.
+func IsAlone(dir string, others ...string) bool {
 	entries, err := os.ReadDir(dir)
 	for _, entry := range entries {
-		if name := entry.Name(); name != currentName && name != oldName {
+		if name := entry.Name(); name != currentName && name != oldName && !slices.Contains(others, name) {
 			return false
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 // kinds are the kinds of events that are written. [Gap] is not among them.
 var kinds = [...]Kind{
-	State, Start, NoStart, Exit, Health, Output, Print, Outage, Skip, Command, Reload, Socket, Roll, Shutdown, Superd,
+	State, Start, NoStart, Exit, Health, Output, Print, Outage, Skip, Flapping, Command, Reload, Socket, Roll, Shutdown, Superd,
 }
 
 // Totals are how many events of each kind were written, in the order of kinds.

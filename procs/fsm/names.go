@@ -178,6 +178,8 @@ var reasonNames = [reasonCount]string{
 	ReasonOutputDropped: "output-dropped",
 	ReasonLogOutage:     "log-outage",
 	ReasonLogOutageOver: "log-outage-over",
+	ReasonFlapping:      "flapping",
+	ReasonFlappingOver:  "flapping-over",
 	ReasonSocketFailed:  "socket-failed",
 
 	ReasonConnectionsFull:    "connections-full",

@@ -122,6 +122,8 @@ const (
 	ReasonOutputDropped
 	ReasonLogOutage
 	ReasonLogOutageOver
+	ReasonFlapping
+	ReasonFlappingOver
 	ReasonSocketFailed // a socket can't be opened, or changed
 
 	// Why superd does not accept the connections of a program.

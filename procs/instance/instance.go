@@ -84,6 +84,7 @@ type problems struct {
 	LastReload *snapshot.ReloadEnd
 	LastExit   *ExitStatus // how the last run ended; nil before the first end
 	Counts     counters.Counts
+	flaps      flaps
 }
 
 // These are shared by instances without problems: most of them. They are never changed.
@@ -188,6 +189,7 @@ func (in *Instance) Snapshot() *snapshot.Instance {
 	if in.checks != nil {
 		v.Probes = in.checks.TreePath()
 	}
+	v.Flapping = in.flaps.Snapshot()
 	if in.run != nil {
 		v.Run = in.run.snapshot()
 	}
@@ -213,6 +215,7 @@ func (in *Instance) Restore(v *snapshot.Instance) {
 	if v.LastReload != nil {
 		in.ownProblems().LastReload = v.LastReload
 	}
+	restoreFlapping(in, v.Flapping)
 	if desired := v.ReplacementTarget; desired != nil {
 		in.Membership.Target = new(desired.Restore())
 	}

@@ -2,7 +2,6 @@ package instance
 
 import (
 	"syscall"
-
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -121,6 +120,7 @@ func (in *Instance) CompleteTransition(from, to fsm.State) {
 			"reason", in.Machine.StateReason().String())
 		recordState(in, from)
 	}
+	updateFlapping(in, from, to)
 	in.Save()
 	in.Node.Publish()
 }

@@ -23,6 +23,9 @@ const (
 	keyFile   = "notify.key"
 )
 
+// AlertsDir is the name of the directory with the states of the receivers of alerts.
+const AlertsDir = "alerts"
+
 // A Dir is the runtime directory of this superd, which has locked it.
 type Dir struct {
 	Path    string // without symbolic links
@@ -202,7 +205,8 @@ func (d *Dir) Close() error {
 		os.Remove(d.lock.Name()),
 		d.lock.Close(),
 	)
-	if d.created && !d.keepJournal && eventlog.IsAlone(d.Path) {
+	if d.created && !d.keepJournal && eventlog.IsAlone(d.Path, AlertsDir) {
+		os.RemoveAll(filepath.Join(d.Path, AlertsDir))
 		eventlog.Remove(d.Path)
 		os.Remove(d.Path)
 	}

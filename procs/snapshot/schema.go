@@ -85,6 +85,7 @@ type Instance struct {
 	StartLimitHit   bool            `json:"start_limit_hit,omitempty"`
 	Restarts        int             `json:"restarts,omitempty"`
 	Delay           time.Duration   `json:"delay,omitempty"`
+	Flapping        *Flapping       `json:"flapping,omitempty"`
 	Due             *time.Duration  `json:"due,omitempty"` // time of the next automatic start
 
 	RunPending bool            `json:"run_pending,omitempty"`
@@ -118,6 +119,12 @@ type Instance struct {
 	Tree   string `json:"tree,omitempty"`   // path of its process tree
 	Probes string `json:"probes,omitempty"` // path of the tree of its exec checks
 	Run    *Run   `json:"run,omitempty"`
+}
+
+// A Flapping is the last automatic restarts, and since when there are too many.
+type Flapping struct {
+	Restarts []time.Duration `json:"restarts"`
+	Since    time.Duration   `json:"since,omitempty"` // 0: there are not
 }
 
 // A Drops is how much output was dropped: the counters of logs.Drops.

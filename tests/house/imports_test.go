@@ -26,13 +26,14 @@ const (
 // Only cmd/superd imports procs/linux: procs knows the system as procs/host.
 var allowed = map[string]string{
 	"cmd/superd/report": "control internal/escape internal/terminal internal/words",
-	"cmd/superd": `cmd/superd/await cmd/superd/crashlog cmd/superd/edit cmd/superd/prompt cmd/superd/report
-		cmd/superd/ui compat/socket compat/supervisorctl config config/codec config/places
-		config/schema control control/locate control/mistakes control/remote control/server doctor
-		internal/execshim internal/failpoint internal/gcpacer internal/logqueue internal/procfs
-		internal/signame internal/terminal internal/threads internal/words keeper keeper/fdstore
-		logs logs/read loop pidfd procs procs/eventlog procs/host procs/journal procs/linux
-		procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
+	"cmd/superd": `alerts/service cmd/superd/await cmd/superd/crashlog cmd/superd/edit cmd/superd/prompt
+		cmd/superd/receivers cmd/superd/report cmd/superd/ui compat/socket compat/supervisorctl
+		config config/codec config/places config/schema control control/locate control/mistakes
+		control/remote control/server doctor internal/execshim internal/failpoint internal/gcpacer
+		internal/logqueue internal/procfs internal/signame internal/terminal internal/threads
+		internal/words keeper keeper/fdstore logs logs/read loop pidfd procs procs/eventlog
+		procs/host procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot
+		sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
 	"cmd/superd-ui": `control control/locate control/remote importer importer/draft internal/terminal metrics
 		top`,
@@ -40,10 +41,10 @@ var allowed = map[string]string{
 	"compat/socket":        "compat/supervisor control control/server internal/safepath",
 	"compat/supervisorctl": `compat/supervisor compat/xmlrpc control control/locate internal/terminal`,
 	"compat/supervisor":    "compat/xmlrpc config control internal/safepath internal/signame",
-	"control/server": `config config/listen control control/mistakes internal/escape internal/passwd
-		internal/procfs internal/signame logs logs/follow logs/segment pidfd procs procs/counters
-		procs/diagnosis procs/enabling procs/eventlog procs/fsm procs/host procs/probe
-		procs/selection`,
+	"control/server": `alerts/deliver config config/listen control control/mistakes internal/escape
+		internal/passwd internal/procfs internal/signame internal/words logs logs/follow
+		logs/segment pidfd procs procs/counters procs/diagnosis procs/enabling procs/eventlog
+		procs/fsm procs/host procs/probe procs/selection`,
 	"control":        "",
 	"control/locate": "config config/places control",
 	"control/remote": "control",
@@ -52,14 +53,14 @@ var allowed = map[string]string{
 		sandbox/shim`,
 	"procs": `config config/environ config/listen internal/signame internal/words logs loop loop/task
 		pidfd procs/changes procs/counters procs/deps procs/diagnosis procs/enabling
-		procs/eventlog procs/fsm procs/handover procs/host procs/instance procs/instance/beside
-		procs/instance/paths procs/onconnect procs/outputevents procs/probe procs/reaper
-		procs/rolling procs/schedule procs/selection procs/snapshot procs/sockets
+		procs/eventlog procs/execprobe procs/fsm procs/handover procs/host procs/instance
+		procs/instance/beside procs/instance/paths procs/onconnect procs/outputevents procs/probe
+		procs/reaper procs/rolling procs/schedule procs/selection procs/snapshot procs/sockets
 		procs/subscriptions`,
 	"procs/instance": `config config/environ internal/signame internal/words logs loop pidfd procs/counters
 		procs/deps procs/eventlog procs/execprobe procs/fsm procs/host procs/instance/beside
-		procs/instance/directories procs/instance/health procs/instance/launch
-		procs/instance/output procs/instance/paths procs/instance/readiness
+		procs/instance/directories procs/instance/flapping procs/instance/health
+		procs/instance/launch procs/instance/output procs/instance/paths procs/instance/readiness
 		procs/instance/teardown procs/notify procs/probe procs/schedule procs/snapshot
 		procs/sockets`,
 	"procs/instance/beside": `config internal/signame internal/words loop pidfd procs/eventlog procs/execprobe procs/fsm
@@ -109,7 +110,8 @@ var allowed = map[string]string{
 	"keeper":                      "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
 	"keeper/fdstore":              "",
 	"config": `config/codec config/document config/enablement config/environ config/listen
-		internal/passwd internal/privilege internal/rlimit internal/signame internal/words sandbox`,
+		config/receiver internal/passwd internal/privilege internal/rlimit internal/signame
+		internal/words sandbox`,
 	"config/codec":    "config/document internal/rlimit internal/signame internal/words",
 	"config/listen":   "config/document internal/words",
 	"config/environ":  "config/document",
@@ -172,6 +174,14 @@ var allowed = map[string]string{
 	"procs/enabling":          `config config/enablement loop procs/eventlog procs/fsm procs/handover procs/selection`,
 	"config/enablement":       "config/document",
 	"config/places":           "config internal/words",
+	"cmd/superd/receivers":    "cmd/superd/report control internal/terminal internal/words",
+	"alerts":                  "config/receiver procs/eventlog",
+	"alerts/command": `alerts/deliver config config/document config/environ internal/words loop procs/execprobe
+		procs/host`,
+	"alerts/service":          `alerts/command alerts/deliver config loop procs procs/eventlog procs/rundir`,
+	"alerts/deliver":          `alerts config config/receiver internal/escape internal/terminal procs/eventlog`,
+	"config/receiver":         "config/codec config/document internal/words",
+	"procs/instance/flapping": "internal/words procs/snapshot",
 }
 
 // imports returns what each package of superd itself imports of superd, on Linux, without tests.

@@ -84,7 +84,7 @@ func EventColour(e *control.Event) terminal.Colour {
 		return StateColour(e.State)
 	case control.KindNoStart:
 		return terminal.Red
-	case control.KindOutage:
+	case control.KindOutage, control.KindFlapping:
 		if e.State == control.OutageBegun {
 			return terminal.Red
 		}

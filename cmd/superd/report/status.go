@@ -75,8 +75,8 @@ func BriefTable(all []control.Brief, names *terminal.Palette) *terminal.Table {
 }
 
 // Reason returns what is unusual about an instance: the reason of a state other than running, a
-// failed rolling restart that has left its former definition, failed health checks, output that
-// does not reach its log. It returns "" if nothing is.
+// failed rolling restart that has left its former definition, failed health checks, flapping,
+// output that does not reach its log. It returns "" if nothing is.
 func Reason(s *control.Status, now time.Time) string {
 	var all []string
 	former := s.ReasonKind != nil && *s.ReasonKind == "roll-failed"
@@ -89,6 +89,9 @@ func Reason(s *control.Status, now time.Time) string {
 			text += ": " + *s.HealthCheck.Reason
 		}
 		all = append(all, text)
+	}
+	if since := s.FlappingSince; since != nil {
+		all = append(all, "flapping for "+Age(now.Sub(*since)))
 	}
 	if o := s.LogOutage; o != nil {
 		all = append(all, fmt.Sprintf("no log for %s: %s", Age(now.Sub(o.Since)), o.Reason))
