@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.PersistentPreRun = func(*cobra.Command, []string) { begun = true }
-	root.AddCommand(newMetricsCommand())
+	root.AddCommand(newMetricsCommand(), newWebCommand())
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

@@ -7,7 +7,7 @@ import (
 
 // platformCommands are the commands that only Linux has.
 var platformCommands = []subcommand{
-	{"metrics", newMetricsCommand}, {"doctor", newDoctorCommand}, {"clean-cgroup", newCleanCgroupCommand},
+	{"metrics", newMetricsCommand}, {"web", newWebCommand}, {"doctor", newDoctorCommand}, {"clean-cgroup", newCleanCgroupCommand},
 }
 
 // becomeProgram does not return if this process is the exec shim of a program.

@@ -18,6 +18,10 @@ func newMetricsCommand() *cobra.Command {
 	return uiCommand("metrics", "Print or serve metrics for Prometheus")
 }
 
+func newWebCommand() *cobra.Command {
+	return uiCommand("web", "Show programs in a browser")
+}
+
 // uiCommand returns the command of superd-ui with that name, which parses its arguments itself.
 func uiCommand(name, short string) *cobra.Command {
 	return &cobra.Command{
