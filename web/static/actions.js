@@ -73,7 +73,8 @@ export class Actions {
       () => this.api.command(verb, names));
   }
 
-  // alsoStopped is a list of what a stop of these stops, too. It is filled as soon as that is known.
+  // alsoStopped is a list of what a stop of these stops, too. It is filled as soon as that is
+  // known.
   #alsoStopped(names) {
     const place = el("div", {});
     const programs = names.map((name) => this.store.instances.get(name)?.status.program ?? name);

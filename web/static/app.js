@@ -100,11 +100,11 @@ class Shell {
       this.hosts, nav, el("span", { class: "space" }), this.connection,
       may ? null : el("span", { class: "role", title: "This login may look and not change anything" },
         readOnly ? "read-only" : "viewer"),
-      may ? button("Reload", { class: "quiet-button", test: "reload-open",
+      may ? button("Reload …", { class: "quiet-button", test: "reload-open",
         title: "Reload the configuration of superd",
-        onclick: () => this.context.actions.reloadConfiguration() }, "reload") : null,
+        onclick: () => this.context.actions.reloadConfiguration() }) : null,
       iconButton("theme", "Change between light and dark", { test: "theme", onclick: changeTheme }),
-      el("button", { type: "button", class: "icon-button", "aria-label": "Keys", title: "Keys (?)",
+      el("button", { type: "button", class: "icon-button", "aria-label": "Keys (?)", title: "Keys (?)",
         test: "help-open", onclick: showHelp }, "?"),
       iconButton("out", `Log out (superd web ${version})`, { test: "logout", onclick: async () => {
         try {
@@ -249,9 +249,10 @@ async function begin(note) {
         });
       }
       let session = await getSession();
-      if (!session.role) {
+      while (!session.role) {
         await askToken(note);
         session = await getSession();
+        note = "The browser has not kept the cookie: allow cookies of this site.";
       }
       new Shell(session, keys).start();
       return;

@@ -95,8 +95,8 @@ export function blocking(graph, programs) {
     (programs.get(from) ?? []).some((s) => !satisfies(s, kind)));
 }
 
-// culprits returns for each program that blocks others and is itself blocked by none, what waits for
-// it, at once or through others.
+// culprits returns for each program that blocks others and is itself blocked by none, what waits
+// for it, at once or through others.
 export function culprits(edges) {
   const blocked = new Set(edges.map((e) => e.to));
   const next = new Map();

@@ -37,8 +37,8 @@ function field({ name, label, kind, value, hint, min, max, options }) {
   };
 }
 
-// ask shows a question and resolves to the values of its fields by name, or to null if the answer is
-// no. body are nodes below the text; ready, a promise, holds the answer yes back until then.
+// ask shows a question and resolves to the values of its fields by name, or to null if the answer
+// is no. body are nodes below the text; ready, a promise, holds the answer yes back until then.
 export function ask({ title, text, body = [], fields = [], yes, danger = false }) {
   return new Promise((resolve) => {
     const made = fields.map((f) => [f.name, field(f)]);

@@ -3,27 +3,29 @@
 //
 // Tests find elements by data-test. Names of instances stand in them as they are.
 //
-//   login-form login-token login-submit login-error       the login
-//   nav-programs nav-graph nav-events nav-sockets nav-hosts host-switch connection
-//   theme help-open help-dialog reload-open logout         the header
-//   main banner-down messages message-ok message-error message-remedy message-close
-//   filter group-by sort-by state-STATE state-problems count column-KEY
-//   programs-table row-NAME (in it: name state ready health restarts cpu memory uptime reason,
-//   select, action-start action-stop action-restart), group-GROUP select-all
-//   selection bulk-start bulk-stop bulk-restart bulk-reset-failed bulk-clear
-//   program-page program-state why action-start action-stop action-restart action-reload
-//   action-signal action-reset-failed action-scale action-rolling action-continue action-undo
-//   tab-log tab-events tab-runs tab-processes tab-config panel-log … panel-config, replica-NAME
-//   log-pane log-line log-gap log-follow log-pause log-search log-only log-wrap log-clear
-//   log-download log-status
-//   graph node-PROGRAM edge-FROM-TO blockers blocker-PROGRAM (FROM is needed by TO)
-//   timeline event event-kind-KIND event-filter event-problems event-older event-bars
-//   sockets-table socket-NAME hosts-table host-NAME
-//   confirm-dialog confirm cancel field-scale field-signal field-canary field-rolling
-//   reload-preview
+//   login: login-form login-token login-submit login-error
+//   header: nav-programs nav-graph nav-events nav-sockets nav-hosts host-switch connection theme
+//     help-open reload-open logout
+//   everywhere: main banner-down messages message-working message-ok message-error message-remedy
+//     message-close help-dialog
+//   dialogs: confirm-dialog confirm cancel field-scale field-signal field-canary reload-preview
+//   programs: programs-table filter group-by sort-by state-STATE state-problems count column-KEY
+//     select-all row-NAME, in it: select name state ready health restarts cpu memory uptime reason
+//     action-start action-stop action-restart; group-GROUP; selection bulk-start bulk-stop
+//     bulk-restart bulk-reset-failed bulk-clear
+//   one program: program-page program-state reason why replica-NAME action-start action-stop
+//     action-restart action-more action-reload action-signal action-reset-failed action-scale
+//     action-rolling action-continue action-undo, tab-TAB and panel-TAB of log, events, runs,
+//     processes and config
+//   log: log-pane log-line log-gap log-follow log-pause log-search log-only log-wrap log-clear
+//     log-download log-status
+//   graph: graph node-PROGRAM edge-FROM-TO (TO needs FROM) blockers blocker-PROGRAM
+//   events: timeline event event-kind-KIND event-filter event-problems kind-KIND event-older
+//     event-bars count
+//   others: sockets-table socket-NAME hosts-table host-NAME
 //
-// Only the rows near the visible part of a long table are in the document: a test with more than 150
-// programs filters first.
+// Only the rows near the visible part of a long table are in the document: a test with more than
+// 150 programs filters first.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -80,8 +82,6 @@ const icons = {
   restart: "M12.7 6.5A5 5 0 1 0 13 9M13 3.2v3.5H9.5",
   theme: "M8 2.2a5.8 5.8 0 1 0 0 11.6zM8 2.2a5.8 5.8 0 0 1 0 11.6",
   close: "M4 4l8 8M12 4l-8 8",
-  more: "M3 8h.01M8 8h.01M13 8h.01",
-  reload: "M3 8h8M8 4.5L11.5 8 8 11.5M13.5 3v10",
   out: "M9.5 3H3.5v10h6M7 8h7M11.5 5.5L14 8l-2.5 2.5",
 };
 const filled = new Set(["start", "stop"]);

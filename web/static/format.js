@@ -125,7 +125,7 @@ export function eventText(e) {
       return `${e.from ?? ""} → ${e.state}${reason ? `: ${reason}` : ""}` +
         (e.restart_in_s ? `; again in ${duration(e.restart_in_s)}` : "");
     case "start":
-      return `pid ${e.pid} started${reason ? `: ${reason}` : ""}`;
+      return `pid ${e.pid} started${reason ? ` (${reason})` : ""}`;
     case "exit":
       return `pid ${e.pid} ended: ${reason || exitText(e.exit)}` +
         (e.duration_s === undefined ? "" : ` after ${duration(e.duration_s)}`) +

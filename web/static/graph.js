@@ -1,12 +1,13 @@
-// The page of dependencies: a drawing from left to right, in the order in which programs start, with
-// what keeps others from starting marked.
-import { el, svg, button, setAttr, setText, StateMark } from "./dom.js";
+// The page of dependencies: a drawing from left to right, in the order in which programs start,
+// with what keeps others from starting marked.
+import { el, svg, button, setText, StateMark } from "./dom.js";
 import { blocking, byProgram, culprits, worst } from "./deps.js";
 import { place } from "./layout.js";
 import { clean, plural } from "./format.js";
 import { problem } from "./messages.js";
 
-const size = { width: 172, height: 46, gapX: 76, gapY: 18 };
+const size = { height: 46, gapX: 76, gapY: 18 };
+const widths = { least: 172, most: 300, letter: 7.6, rest: 46 }; // of a node, by its name
 const edgeOfPage = 12; // around the drawing
 
 class GraphPage {
@@ -70,7 +71,9 @@ class GraphPage {
     this.nodes = new Map();
     const parts = [];
     if (tied.size) {
-      const layout = place(all.filter((name) => tied.has(name)), edges, size);
+      const longest = Math.max(...[...tied].map((name) => name.length));
+      this.width = Math.min(Math.max(widths.rest + widths.letter * longest, widths.least), widths.most);
+      const layout = place(all.filter((name) => tied.has(name)), edges, { ...size, width: this.width });
       parts.push(this.#picture(layout));
     }
     if (free.length) {
@@ -87,16 +90,16 @@ class GraphPage {
   }
 
   #picture(layout) {
-    this.width = layout.width + 2 * edgeOfPage;
-    this.height = layout.height + 2 * edgeOfPage;
+    this.wide = layout.width + 2 * edgeOfPage;
+    this.high = layout.height + 2 * edgeOfPage;
     const marker = (kind) => svg("marker", { id: `head-${kind}`, viewBox: "0 0 8 8", refX: 7, refY: 4,
-      markerWidth: 7, markerHeight: 7, orient: "auto", class: `head ${kind}` },
+      markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto", class: `head ${kind}` },
     svg("path", { d: "M0 .5L7.5 4 0 7.5z" }));
     this.edges = layout.edges.map((edge) => {
       const node = svg("path", { d: curve(edge.points), test: `edge-${edge.from}-${edge.to}` });
       return { ...edge, node };
     });
-    this.svg = svg("svg", { viewBox: `${-edgeOfPage} ${-edgeOfPage} ${this.width} ${this.height}`,
+    this.svg = svg("svg", { viewBox: `${-edgeOfPage} ${-edgeOfPage} ${this.wide} ${this.high}`,
       role: "group", "aria-label": `${plural(this.edges.length, "dependency", "dependencies")} of ${
         plural(layout.nodes.size, "program")}` },
     svg("defs", {}, ["requires", "after", "blocking"].map(marker)),
@@ -108,8 +111,8 @@ class GraphPage {
 
   #scale() {
     if (!this.svg) return;
-    this.svg.setAttribute("width", Math.round(this.width * this.zoom));
-    this.svg.setAttribute("height", Math.round(this.height * this.zoom));
+    this.svg.setAttribute("width", Math.round(this.wide * this.zoom));
+    this.svg.setAttribute("height", Math.round(this.high * this.zoom));
   }
 
   #node(name, { x, y }) {
@@ -118,14 +121,16 @@ class GraphPage {
       mark.node.setAttribute(key, value);
     }
     const state = svg("text", { x: 12, y: 38, class: "sub" });
-    const short = name.length > 19 ? `${name.slice(0, 18)}…` : name;
+    // A name that is too long is squeezed: where one is cut off, it can't be told from another.
+    const room = this.width - widths.rest;
+    const long = name.length * widths.letter > room;
     const node = svg("a", { href: this.context.router.href("program", name), class: "node",
       transform: `translate(${x} ${y})`, test: `node-${name}`,
       onpointerenter: () => this.#highlight(name), onpointerleave: () => this.#highlight(null),
       onfocus: () => this.#highlight(name), onblur: () => this.#highlight(null) },
-    svg("title", {}, name),
-    svg("rect", { width: size.width, height: size.height, rx: 7 }), mark.node,
-    svg("text", { x: 31, y: 20.5, class: "name" }, short), state);
+    svg("rect", { width: this.width, height: size.height, rx: 7 }), mark.node,
+    svg("text", { x: 31, y: 20.5, class: "name", textLength: long ? room : null,
+      lengthAdjust: "spacingAndGlyphs" }, name), state);
     this.nodes.set(name, { node, mark, state });
     return node;
   }
@@ -175,13 +180,11 @@ class GraphPage {
       const now = worst(statuses);
       mark.set(now ?? "stopped");
       const ready = statuses.filter((s) => s.ready).length;
-      setText(state, now === null ? "no instances" : statuses.length === 1 ? now +
-        (statuses[0].healthy === false ? ", unhealthy" : "") : `${now}, ${ready} of ${statuses.length} ready`);
-      const title = `${name}: ${state.textContent}`;
-      setAttr(node, "aria-label", title);
-      const tone = ["failed", "backoff"].includes(now) || statuses.some((s) => s.healthy === false)
-        ? "trouble" : "";
-      node.classList.toggle("trouble", tone !== "");
+      const more = statuses.length > 1 ? `, ${ready} of ${statuses.length} ready`
+        : statuses[0]?.healthy === false ? ", unhealthy" : "";
+      setText(state, now === null ? "no instances" : now + more);
+      node.classList.toggle("trouble",
+        ["failed", "backoff"].includes(now) || statuses.some((s) => s.healthy === false));
     }
     const found = blocking(this.graph, programs);
     const blocked = new Set(found.map((e) => `${e.from}\u0000${e.to}`));
@@ -208,7 +211,7 @@ class GraphPage {
         const state = worst(statuses) ?? "stopped";
         const reason = statuses.find((s) => s.state === state)?.reason;
         return el("li", { test: `blocker-${program}` }, new StateMark(state).node,
-          el("div", {}, el("b", {}, link(program)), ` is ${state}`, reason ? `: ${clean(reason)}` : "",
+          el("div", {}, el("b", {}, link(program)), ` (${state})`, reason ? `: ${clean(reason)}` : "",
             el("p", {}, `${waiting.length === 1 ? "Waits" : "Wait"} for it: `,
               waiting.slice(0, 20).map((name, i) => [i ? ", " : "", link(name)]).flat(),
               waiting.length > 20 ? ` and ${waiting.length - 20} more` : "")));

@@ -134,8 +134,8 @@ function order(layers) {
   number();
 }
 
-// crossings counts pairs of edges between two layers that cross. Beyond a thousand edges between two
-// layers they count as none, since nobody could tell them apart.
+// crossings counts pairs of edges between two layers that cross. Beyond a thousand edges between
+// two layers they count as none, since nobody could tell them apart.
 function crossings(layers) {
   let count = 0;
   for (const layer of layers) {
@@ -173,8 +173,8 @@ function straighten(layers, gap) {
   }
 }
 
-// spread gives nodes of a layer the places they want, or the nearest ones without overlap: those that
-// would overlap form a block, which lies where its nodes want it on average.
+// spread gives nodes of a layer the places they want, or the nearest ones without overlap: those
+// that would overlap form a block, which lies where its nodes want it on average.
 function spread(layer, gap) {
   const blocks = [];
   for (const node of layer) {

@@ -115,8 +115,8 @@ export class LogPane {
     setText(this.status, this.connection || waiting || plural(this.lines.length, "line"));
   }
 
-  // add queues lines for the next frame, or until the pane goes on. More than the pane holds would be
-  // gone before anyone sees them, so the oldest ones go at once.
+  // add queues lines for the next frame, or until the pane goes on. More than the pane holds would
+  // be gone before anyone sees them, so the oldest ones go at once.
   #add(lines) {
     for (const line of lines) this.queue.push(line);
     if (this.queue.length > most) {
@@ -175,8 +175,8 @@ export class LogPane {
     return { gap: true, text, node: el("div", { class: "gap", test: "log-gap" }, text) };
   }
 
-  // line fills the elements of a line that has left the pane, if there is one: at ten thousand lines a
-  // second new ones would keep the garbage collector busy.
+  // line fills the elements of a line that has left the pane, if there is one: at ten thousand
+  // lines a second new ones would keep the garbage collector busy.
   #line(data, line) {
     if (!line) {
       line = { time: el("time", {}), span: el("span", {}) };

@@ -69,7 +69,7 @@ class Program {
     this.state = el("span", { class: "badge", test: "program-state" });
     this.replicas = el("nav", { class: "replicas", "aria-label": "Instances of the program" });
     this.reason = el("p", { class: "reason", test: "reason" });
-    this.why = el("pre", { class: "why", test: "why", tabindex: 0, "aria-label": "Why" });
+    this.why = el("pre", { class: "why", test: "why", tabindex: 0, role: "group", "aria-label": "Why" });
     this.facts = new Map();
     this.cpuSpark = new Spark("cpu", 0.1);
     this.memorySpark = new Spark("memory", 1 << 20);

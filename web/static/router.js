@@ -1,6 +1,6 @@
 // Pages by the part of the address behind "#/": programs, program/NAME, graph, events, sockets,
-// hosts. Behind a "?" stand what a page shows (a filter, a tab) and the host, so that an address can
-// be sent to a colleague. Anything else behind "#" is a token: see app.js.
+// hosts. Behind a "?" stand what a page shows (a filter, a tab) and the host, so that an address
+// can be sent to a colleague. Anything else behind "#" is a token: see app.js.
 
 export function parse(hash) {
   const text = hash.startsWith("#/") ? hash.slice(2) : "";

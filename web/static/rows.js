@@ -1,5 +1,5 @@
-// The rows of the table of programs: only those near the visible part are in the document, so that a
-// thousand programs cost as much as fifty, and of these only cells that differ are written.
+// The rows of the table of programs: only those near the visible part are in the document, so that
+// a thousand programs cost as much as fifty, and of these only cells that differ are written.
 import { el, iconButton, setText, setAttr, StateMark } from "./dom.js";
 import { Spark } from "./spark.js";
 import { bytes, clean, duration, none, percent } from "./format.js";
@@ -157,12 +157,13 @@ class GroupRow {
   curves() {}
 }
 
-// Body is the body of the table. An item is {key, entry} of a row, or {key, name, note, folded} of a
-// group.
+// Body is the body of the table. An item is {key, entry} of a row, or {key, name, note, folded} of
+// a group.
 export class Body {
   constructor(page) {
     this.page = page;
     this.rows = new Map();
+    this.free = []; // rows that are not in the document
     this.items = [];
     const spacer = () => el("tr", { class: "spacer", "aria-hidden": "true" },
       el("td", { colspan: page.columns }));
@@ -227,7 +228,7 @@ export class Body {
       const item = this.items[i];
       let row = this.rows.get(item.key);
       const fresh = !row;
-      if (fresh) row = item.entry ? new Row(this.page) : new GroupRow(this.page);
+      if (fresh) row = item.entry ? this.free.pop() ?? new Row(this.page) : new GroupRow(this.page);
       row.entry = item.entry;
       row.show(item, i);
       if (fresh && item.entry) row.curves(item.entry);
@@ -236,7 +237,12 @@ export class Body {
       place = row.node;
       shown.set(item.key, row);
     }
-    for (const [key, row] of this.rows) if (!shown.has(key)) row.node.remove();
+    for (const [key, row] of this.rows) {
+      if (shown.has(key)) continue;
+      row.node.remove();
+      // While the page is scrolled as many rows come as go.
+      if (row.entry && this.free.length < 80) this.free.push(row);
+    }
     this.rows = shown;
   }
 

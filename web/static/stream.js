@@ -1,8 +1,8 @@
 // What the page knows of one host, kept up to date by one event stream.
 //
-// Status messages change the map of instances; whoever shows them is told at most ten times a second
-// which names have changed. Events have numbers: the browser names the last one when it connects
-// again, so none is missed while a connection, superd or superd web is away.
+// Status messages change the map of instances; whoever shows them is told at most ten times a
+// second which names have changed. Events have numbers: the browser names the last one when it
+// connects again, so none is missed while a connection, superd or superd web is away.
 
 const frame = 100; // ms between two notifications
 const tick = 2000; // ms between two samples of the curves

@@ -1,5 +1,5 @@
-// The tabs of the page of one program. Each is {title, show}: show returns the element of the panel,
-// what to do at an event of the instance, and what to do when the panel is left.
+// The tabs of the page of one program. Each is {title, show}: show returns the element of the
+// panel, what to do at an event of the instance, and what to do when the panel is left.
 import { el } from "./dom.js";
 import { LogPane } from "./log.js";
 import { EventList } from "./timeline.js";
@@ -144,7 +144,7 @@ const processes = (name) => async (api, options) => {
 const configuration = (program) => async (api, options) => {
   const [found] = await api.get("config", { name: program }, options);
   const text = found?.text ?? "";
-  return el("pre", { class: "toml", tabindex: 0, "aria-label": "Configuration" },
+  return el("pre", { class: "toml", tabindex: 0, role: "group", "aria-label": "Configuration" },
     text.split("\n").map((line) => {
       if (/^\s*#/.test(line)) return [el("span", { class: "comment" }, line), "\n"];
       if (/^\s*\[/.test(line)) return [el("b", {}, line), "\n"];

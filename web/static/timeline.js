@@ -153,8 +153,8 @@ class Timeline {
       this.input, this.chips), this.bars.node, this.list.node, this.note, this.older);
   }
 
-  // load asks for the last events. The API counts from the end, so older ones are asked for with all
-  // that came after them; the event log is bounded.
+  // load asks for the last events. The API counts from the end, so older ones are asked for with
+  // all that came after them; the event log is bounded.
   async #load() {
     this.older.disabled = true;
     try {
