@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -141,7 +142,8 @@ func formOf(r *http.Request) (io.Reader, error) {
 		return nil, &control.Error{Status: http.StatusUnsupportedMediaType, Message: fmt.Sprintf("not a form: %q", kind),
 			Remedy: "send parameters in the query or as " + formType}
 	}
-	return r.Body, nil
+	text, err := io.ReadAll(r.Body) // already read within limits
+	return bytes.NewReader(text), err
 }
 
 // copyOn copies an answer as it comes.

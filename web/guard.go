@@ -111,7 +111,7 @@ func (n names) check(r *http.Request) error {
 		return nil
 	}
 	return &control.Error{Status: http.StatusMisdirectedRequest, Message: fmt.Sprintf("this server has not the name %q", name),
-		Remedy: "add it to hosts in [web], or start superd web with --hosts"}
+		Remedy: "add it to hosts in [web], or start superd web with --allow-host"}
 }
 
 // localAddress returns the address that a client has connected to.
