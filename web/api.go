@@ -121,6 +121,9 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, c call) error {
 		}
 	}
 	w.WriteHeader(answer.StatusCode)
+	if isEndless(r) { // the first line may take any time
+		_ = http.NewResponseController(w).Flush() // an error is that of the first write
+	}
 	if err := copyOn(w, answer.Body); err != nil {
 		panic(http.ErrAbortHandler) // shows the client that the answer is not complete
 	}

@@ -291,7 +291,7 @@ func timeless(raw []byte) []byte {
 			continue
 		}
 		key = append(key, before...)
-		raw = after[max(0, bytes.IndexByte(after, ',')):]
+		raw = after[max(0, bytes.IndexAny(after, ",}")):]
 	}
 	return append(key, raw...)
 }

@@ -96,6 +96,9 @@ func (f *fakeSuperd) serve(w http.ResponseWriter, r *http.Request) {
 			for ; sent < len(events); sent++ {
 				fmt.Fprintln(w, events[sent])
 			}
+			if !r.URL.Query().Has("follow") {
+				return
+			}
 		case "/v1/logs":
 			r.Body = io.NopCloser(strings.NewReader(string(body)))
 			if err := r.ParseForm(); err != nil {
@@ -135,6 +138,7 @@ func (f *fakeSuperd) event(kind string) {
 type site struct {
 	*fakeSuperd
 	url string
+	web *Server
 }
 
 func newSite(t *testing.T, change ...func(*Options)) *site {
@@ -150,7 +154,8 @@ func newSite(t *testing.T, change ...func(*Options)) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := New(ctx, o).HTTP()
+	web := New(ctx, o)
+	server := web.HTTP()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -161,7 +166,7 @@ func newSite(t *testing.T, change ...func(*Options)) *site {
 		server.Close()
 		<-ended
 	})
-	return &site{f, "http://" + listener.Addr().String()}
+	return &site{f, "http://" + listener.Addr().String(), web}
 }
 
 // A request is made by do; what is not set is left out.
