@@ -33,6 +33,7 @@ type Config struct {
 	Files    []string   // Path, then the included files in the order they were read
 	Superd   Superd     //
 	Control  Control    // who may use the control socket
+	Web      Web        // for superd web
 	Programs []*Program // sorted by name; programs with an unusable name are only in Errors
 	Sockets  []*Socket  // likewise
 	Errors   Errors     // mistakes in the tables of programs and sockets, sorted by position

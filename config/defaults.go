@@ -16,7 +16,7 @@ import (
 
 // builtin returns a builder with the built-in defaults.
 func builtin() *builder {
-	d := &builder{superd: Superd{ExitWhen: ExitNever}}
+	d := &builder{superd: Superd{ExitWhen: ExitNever}, web: Web{Listen: defaultWebListen}}
 	d.Program = Program{
 		Settings: &Settings{
 			InheritEnvironment: true,
@@ -66,6 +66,7 @@ type builder struct {
 	socket  socketBuilder // of a [socket.NAME] table
 	superd  Superd
 	control Control
+	web     Web
 	include []string
 
 	parent *builder               // has the values not set here; nil for the built-in one
@@ -191,7 +192,7 @@ func unknownKey(v codec.Value, table, prefix string) (meant string) {
 	name := v.Key[len(v.Key)-1]
 	here := subkeys(table, prefix)
 	if table == "" {
-		here = append(here, "superd", "control", "defaults", "program", "socket")
+		here = append(here, "superd", "control", "web", "defaults", "program", "socket")
 	}
 	for _, k := range keys() {
 		if k.name == name && k.table != table {
@@ -249,6 +250,8 @@ func tableHint(table string) string {
 		return "in [superd]"
 	case "control":
 		return "in [control]"
+	case "web":
+		return "in [web]"
 	case "socket":
 		return "in [socket.NAME]"
 	}

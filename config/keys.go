@@ -13,7 +13,7 @@ import (
 
 // A key describes one key of the configuration.
 type key struct {
-	table string // "superd", "socket", "program" (also [defaults]), or "" for the top of the file
+	table string // "superd", "control", "web", "socket", "program" (also [defaults]), or "" for the top of the file
 	name  string // dotted below its table: "backoff.initial"
 	codec string // how it is written, for the reference
 	doc   string // meaning, as Markdown
@@ -443,7 +443,7 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) **int64 { return &d.Limits.Tasks },
 			"Processes and threads (cgroup v2 controller `pids`). Above it a fork of the "+
 				"program fails."),
-	}, sandboxKeys(), programSocketKeys(), rollingKeys(), socketKeys())
+	}, webKeys(), sandboxKeys(), programSocketKeys(), rollingKeys(), socketKeys())
 })
 
 // findKey returns the key of a table, nil if there is none.

@@ -112,7 +112,7 @@ func (l *loader) config(path string) *Config {
 	}
 	names := l.reader.Names()
 	c := &Config{
-		Path: path, Files: names, Superd: l.root.superd, Control: l.root.control,
+		Path: path, Files: names, Superd: l.root.superd, Control: l.root.control, Web: l.root.web,
 		Errors: l.report.Errors.Sorted(names), Warnings: l.report.Warnings.Sorted(names),
 		envSums: l.reader.EnvSums(),
 	}
@@ -162,7 +162,7 @@ func (l *loader) top(main *document.Document) {
 		switch name {
 		case "include":
 			l.root.decodeKey(entry, findKey("", name))
-		case "superd", "control":
+		case "superd", "control", "web":
 			l.root.decode(entry, name, "")
 		case "defaults":
 			l.defaults.decode(entry, "program", "")
@@ -222,7 +222,7 @@ func (l *loader) included(v codec.Value, path string) {
 			l.collect(entry, &l.socketTables)
 		case "include":
 			entry.FailKey("an included file can't include others: list them in %s", v.Name)
-		case "superd", "control", "defaults":
+		case "superd", "control", "web", "defaults":
 			entry.FailKey("an included file may hold [program.NAME] and [socket.NAME] tables only: move this to %s",
 				v.Name)
 		default:
@@ -251,6 +251,7 @@ func (l *loader) readPrograms() {
 	l.checkLogs()
 	l.checkPIDFiles()
 	l.checkMaxTotal()
+	l.checkWeb()
 	l.checkDirectories()
 	l.checkVariables()
 	l.checkMachine()

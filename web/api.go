@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -120,6 +121,9 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, c call) error {
 		}
 	}
 	w.WriteHeader(answer.StatusCode)
+	if isEndless(r) { // the first line may take any time
+		_ = http.NewResponseController(w).Flush() // an error is that of the first write
+	}
 	if err := copyOn(w, answer.Body); err != nil {
 		panic(http.ErrAbortHandler) // shows the client that the answer is not complete
 	}
@@ -141,7 +145,8 @@ func formOf(r *http.Request) (io.Reader, error) {
 		return nil, &control.Error{Status: http.StatusUnsupportedMediaType, Message: fmt.Sprintf("not a form: %q", kind),
 			Remedy: "send parameters in the query or as " + formType}
 	}
-	return r.Body, nil
+	text, err := io.ReadAll(r.Body) // already read within limits
+	return bytes.NewReader(text), err
 }
 
 // copyOn copies an answer as it comes.

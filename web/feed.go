@@ -146,7 +146,7 @@ func (v *viewer) frame(b *bytes.Buffer) {
 // run follows the state until ctx is done.
 func (f *feed) run(ctx context.Context) {
 	go f.poll(ctx)
-	pause, last := firstPause, time.Now() // when superd has answered last
+	pause, last := firstPause, time.Time{} // when superd has answered last
 	for ctx.Err() == nil {
 		answered, err := f.watch(ctx)
 		if answered {
@@ -291,7 +291,7 @@ func timeless(raw []byte) []byte {
 			continue
 		}
 		key = append(key, before...)
-		raw = after[max(0, bytes.IndexByte(after, ',')):]
+		raw = after[max(0, bytes.IndexAny(after, ",}")):]
 	}
 	return append(key, raw...)
 }

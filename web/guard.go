@@ -60,6 +60,8 @@ func takeBody(w http.ResponseWriter, r *http.Request) error {
 	_ = connection.SetReadDeadline(time.Now().Add(bodyTimeout))
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		// A client that has sent its whole request reads the answer
+		_, _ = io.CopyN(io.Discard, r.Body, maxRefusedBytes)
 		return &control.Error{Status: http.StatusRequestEntityTooLarge,
 			Message: fmt.Sprintf("the body has more than %d bytes", tooLarge.Limit), Remedy: "make several requests"}
 	}
@@ -111,7 +113,7 @@ func (n names) check(r *http.Request) error {
 		return nil
 	}
 	return &control.Error{Status: http.StatusMisdirectedRequest, Message: fmt.Sprintf("this server has not the name %q", name),
-		Remedy: "add it to hosts in [web], or start superd web with --hosts"}
+		Remedy: "add it to hosts in [web], or start superd web with --allow-host"}
 }
 
 // localAddress returns the address that a client has connected to.

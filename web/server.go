@@ -35,6 +35,8 @@ const (
 
 	maxHeaderBytes = 16 << 10
 	maxBodyBytes   = 64 << 10
+	// read and dropped of a larger body, so that its client may read why
+	maxRefusedBytes = 1 << 20
 
 	headerTimeout = 5 * time.Second
 	bodyTimeout   = 10 * time.Second
