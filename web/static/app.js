@@ -151,9 +151,8 @@ class Shell {
     const shown = state === "down" || state === "offline";
     if (shown) {
       banner.replaceChildren(el("b", {}, state === "down"
-        ? `superd${this.session.hosts.length > 1 ? ` on ${this.host}` : ""} does not answer.`
-        : "No connection to superd web."), " ",
-      problem ? `${problem}. ` : "",
+        ? "superd is down." : "No connection to superd web."), " ",
+      ...(problem ? [...prose(problem), ". "] : []),
       "The page shows what was known last, and goes on by itself when it is back.");
     }
     banner.hidden = !shown;
