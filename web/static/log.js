@@ -5,7 +5,7 @@ import { bytes, clean, clock, levelName, levelOf, plural } from "./format.js";
 import { say } from "./messages.js";
 
 const most = 2000; // lines in the pane, and lines that wait while it is paused
-const tail = 250; // lines of a fast log that are in the document
+const tail = 150; // lines of a fast log that are in the document
 const atFirst = 500; // lines that are asked for
 const hiddenFor = 60_000; // ms after which a hidden page gives its connection back
 
@@ -15,6 +15,7 @@ export class LogPane {
     this.name = name;
     this.lines = []; // {text, time, stream, level, partial, gap, found, node}; null: not shown
     this.free = []; // elements for lines
+    this.gaps = 0;
     this.sparse = false; // only the end is in the document
     this.cost = 0; // of the last frame, in ms
     this.queue = [];
@@ -119,7 +120,8 @@ export class LogPane {
   #showStatus() {
     const waiting = this.paused && this.queue.length
       ? `paused, ${plural(this.queue.length, "new line")}` : this.paused ? "paused" : "";
-    setText(this.status, this.connection || waiting || plural(this.lines.length, "line"));
+    setText(this.status, this.connection || waiting || plural(this.lines.length, "line") +
+      (this.gaps ? `, ${plural(this.gaps, "gap")} so far` : ""));
   }
 
   // add queues lines for the next frame, or until the pane goes on. More than the pane holds would
@@ -152,7 +154,9 @@ export class LogPane {
     const fast = this.queue.length > tail;
     const count = this.lines.length;
     if (this.dropped) {
-      this.queue.unshift({ gap: `${plural(this.dropped, "line")} not shown, as they came too fast` });
+      // In the place of the first line, as the pane may have no room for one more.
+      const gap = `${plural(this.dropped + 1, "line")} not shown, as they came too fast`;
+      this.queue.splice(0, 1, { gap });
       this.dropped = 0;
     }
     for (const data of this.queue) this.#take(data);
@@ -182,6 +186,7 @@ export class LogPane {
       return;
     }
     const { gap, stream, partial, time, level } = data;
+    if (gap) this.gaps++;
     const line = { gap, stream, partial, time, level, text: gap ?? clean(data.text ?? "") };
     if (this.needle) this.#search(line);
     this.lines.push(line);
@@ -192,7 +197,7 @@ export class LogPane {
   #showTail(fast) {
     if (fast) {
       clearTimeout(this.calm);
-      this.calm = setTimeout(() => this.#showAll(), 1000);
+      this.calm = setTimeout(() => this.#showAll(), 2000 + 20 * this.cost);
     }
     this.sparse = true;
     const begin = Math.max(0, this.lines.length - tail);
@@ -308,6 +313,7 @@ export class LogPane {
     this.lines = [];
     this.queue = [];
     this.dropped = 0;
+    this.gaps = 0;
     this.sparse = false;
     this.space.style.height = "0";
     this.pane.replaceChildren(this.space);
