@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -82,7 +83,6 @@ It listens on the loopback interface only, unless it has a certificate.`,
 	flags.StringVar(&s.TLSKey, "tls-key", "", "`file` of its key")
 	flags.StringSliceVar(&s.Hosts, "allow-host", nil, "`names` by which browsers may call this server")
 	flags.BoolVar(&s.ReadOnly, "read-only", false, "let nobody change anything")
-	cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	return cmd
 }
 
@@ -108,7 +108,8 @@ func (f *webFlags) configuration(flags *pflag.FlagSet, stderr io.Writer) (*confi
 		"listen":            func() { w.Listen = s.Listen },
 		"token-file":        func() { w.TokenFile = s.TokenFile },
 		"viewer-token-file": func() { w.ViewerTokenFile = s.ViewerTokenFile },
-		"tls-cert":          func() { w.TLSCert, w.TLSKey = s.TLSCert, s.TLSKey },
+		"tls-cert":          func() { w.TLSCert = s.TLSCert },
+		"tls-key":           func() { w.TLSKey = s.TLSKey },
 		"allow-host":        func() { w.Hosts = s.Hosts },
 		"read-only":         func() { w.ReadOnly = s.ReadOnly },
 	} {
@@ -116,7 +117,27 @@ func (f *webFlags) configuration(flags *pflag.FlagSet, stderr io.Writer) (*confi
 			overrule()
 		}
 	}
+	if (w.TLSCert == "") != (w.TLSKey == "") {
+		return nil, errors.New("read flags: --tls-cert and --tls-key need each other: add the other one")
+	}
 	return conf, nil
+}
+
+// addressOf returns the address of the pages for a browser here. If the server listens on all
+// addresses, it is that of a name that browsers may use.
+func addressOf(bound *net.TCPAddr, w *config.Web) *url.URL {
+	address := &url.URL{Scheme: "http", Host: bound.String(), Path: "/"}
+	if w.TLSCert != "" {
+		address.Scheme = "https"
+	}
+	if bound.IP.IsUnspecified() {
+		name := "localhost"
+		if len(w.Hosts) > 0 {
+			name = w.Hosts[0]
+		}
+		address.Host = net.JoinHostPort(name, strconv.Itoa(bound.Port))
+	}
+	return address
 }
 
 // serve serves the pages until SIGTERM or SIGINT.
@@ -135,9 +156,7 @@ func (f *webFlags) serve(ctx context.Context, conf *config.Config, stderr io.Wri
 		return err
 	}
 	var certificate *web.Certificate
-	scheme := "http"
 	if w.TLSCert != "" {
-		scheme = "https"
 		if certificate, err = web.LoadCertificate(w.TLSCert, w.TLSKey, log); err != nil {
 			return err
 		}
@@ -149,11 +168,11 @@ func (f *webFlags) serve(ctx context.Context, conf *config.Config, stderr io.Wri
 	bound := listener.Addr().(*net.TCPAddr) //nolint:forcetypeassert // web.Listen says so
 	options.Port = bound.Port
 	server := web.New(ctx, options).HTTP()
-	address := url.URL{Scheme: scheme, Host: bound.String(), Path: "/"}
-	fmt.Fprintf(stderr, "superd: pages at %s; the token is in %s\n", &address, terminal.Sanitize(tokenFile))
+	address := addressOf(bound, w)
+	fmt.Fprintf(stderr, "superd: pages at %s; the token is in %s\n", address, terminal.Sanitize(tokenFile))
 	if f.open {
 		address.Fragment = "token=" + options.Tokens.Operator
-		fmt.Fprintf(stderr, "superd: log in at %s\n", &address)
+		fmt.Fprintf(stderr, "superd: log in at %s\n", address)
 		openBrowser(ctx, address.String(), stderr)
 	}
 	go func() {
