@@ -27,6 +27,7 @@ function isProblem(status) {
     (status.state === "waiting" && status.reason_kind === "waits-for-dependency");
 }
 
+const noGroup = "(no group)"; // a name that no group can have
 const collator = new Intl.Collator("en", { numeric: true });
 
 function compare(a, b) {
@@ -293,7 +294,7 @@ class Programs {
   #grouped(entries) {
     if (!this.grouping) return entries.map((entry) => ({ key: entry.status.name, entry }));
     const of = {
-      group: ({ groups }) => (groups?.length ? groups : ["(no group)"]),
+      group: ({ groups }) => (groups?.length ? groups : [noGroup]),
       state: ({ state }) => [state],
       program: ({ program }) => [program],
     }[this.grouping] ?? (() => ["all"]);
@@ -304,8 +305,8 @@ class Programs {
         groups.get(name).push(entry);
       }
     }
-    const order = this.grouping === "state"
-      ? (a, b) => urgency.indexOf(a) - urgency.indexOf(b) : collator.compare;
+    const order = this.grouping === "state" ? (a, b) => urgency.indexOf(a) - urgency.indexOf(b)
+      : (a, b) => (a === noGroup) - (b === noGroup) || collator.compare(a, b);
     const items = [];
     for (const name of [...groups.keys()].sort(order)) {
       const members = groups.get(name);
