@@ -40,12 +40,12 @@ function apply(node, attributes) {
   }
 }
 
-// el makes an HTML element. Children are nodes, strings and numbers; null, undefined and false are
-// left out.
+// el makes an HTML element. Children are nodes, strings, numbers and arrays of these; null,
+// undefined and false are left out.
 export function el(tag, attributes, ...children) {
   const node = document.createElement(tag);
   apply(node, attributes);
-  node.append(...children.flat().filter(present));
+  node.append(...children.flat(Infinity).filter(present));
   return node;
 }
 
@@ -53,7 +53,7 @@ export function el(tag, attributes, ...children) {
 export function svg(tag, attributes, ...children) {
   const node = document.createElementNS(SVG, tag);
   apply(node, attributes);
-  node.append(...children.flat().filter(present));
+  node.append(...children.flat(Infinity).filter(present));
   return node;
 }
 

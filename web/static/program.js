@@ -19,6 +19,8 @@ class Program {
     this.unwatch = context.store.watch((changed, all, sampled) => this.#update(all, sampled));
     this.unwatchEvents = context.store.watchEvents((e) => this.#event(e));
     this.timer = setInterval(() => this.#figures(), 1000);
+    // The explanation names times that have passed.
+    this.asker = setInterval(() => this.name && !document.hidden && this.#why(), 15_000);
     const act = (verb) => () => {
       if (!this.name || !context.actions.allowed) return false;
       context.actions.command(verb, [this.name]);
@@ -36,6 +38,7 @@ class Program {
     this.unwatchEvents();
     this.unbind();
     clearInterval(this.timer);
+    clearInterval(this.asker);
     clearTimeout(this.asking);
     this.abort.abort();
     this.panel?.close?.();

@@ -143,7 +143,7 @@ const processes = (name) => async (api, options) => {
 // configuration shows the table of the program in TOML. The API leaves out values of variables.
 const configuration = (program) => async (api, options) => {
   const [found] = await api.get("config", { name: program }, options);
-  const text = found?.text ?? "";
+  const text = found?.text.trimEnd() ?? "";
   return el("pre", { class: "toml", tabindex: 0, role: "group", "aria-label": "Configuration" },
     text.split("\n").map((line) => {
       if (/^\s*#/.test(line)) return [el("span", { class: "comment" }, line), "\n"];
