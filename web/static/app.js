@@ -31,7 +31,12 @@ const banner = document.getElementById("banner");
 // takeToken returns the token in the address, which is removed there so that it is neither kept in
 // the history nor seen over a shoulder.
 function takeToken() {
-  const text = decodeURIComponent(location.hash.slice(1));
+  let text = location.hash.slice(1);
+  try {
+    text = decodeURIComponent(text);
+  } catch {
+    // Then it has no escapes.
+  }
   if (!text || text.startsWith("/") || text === "main") return null;
   history.replaceState(null, "", location.pathname);
   return text.startsWith("token=") ? text.slice("token=".length) : text;
@@ -62,6 +67,8 @@ class Shell {
   }
 
   stop() {
+    this.ended = true;
+    document.body.classList.remove("outdated");
     this.router.stop();
     this.unbind?.();
     this.page?.close?.();
@@ -77,6 +84,7 @@ class Shell {
     } catch {
       return false; // superd web is away: the stream tries again
     }
+    if (this.ended) return true; // several requests were refused
     this.stop();
     await begin("You have been logged out.");
     return true;
@@ -204,6 +212,7 @@ function changeTheme() {
 function askToken(note) {
   return new Promise((resolve) => {
     document.title = "Log in – superd";
+    const left = new AbortController();
     const error = el("p", { class: "problem", role: "alert", test: "login-error", hidden: true });
     const input = el("input", { id: "token", type: "password", required: true, autofocus: true,
       autocomplete: "current-password", spellcheck: "false", test: "login-token",
@@ -214,6 +223,7 @@ function askToken(note) {
       submit.disabled = true;
       try {
         await login(input.value.trim());
+        left.abort();
         resolve();
       } catch (err) {
         error.replaceChildren(...prose(err.message),
@@ -233,6 +243,13 @@ function askToken(note) {
     error, submit);
     main.replaceChildren(form);
     input.focus();
+    // An address with a token that is entered while the form is shown loads no page.
+    addEventListener("hashchange", () => {
+      const token = takeToken();
+      if (!token) return;
+      input.value = token;
+      form.requestSubmit();
+    }, { signal: left.signal });
   });
 }
 

@@ -7,7 +7,8 @@
 const frame = 100; // ms between two notifications
 const tick = 2000; // ms between two samples of the curves
 export const samples = 60; // so the curves show two minutes
-const stale = 7000; // ms without a new figure after which a processor counts as idle
+const least = 1000; // ms over which the share of a processor is measured
+const stale = 5000; // ms without a new figure after which a processor counts as idle
 const hiddenFor = 60_000; // ms after which a hidden page gives its connection back
 
 // An Entry is one instance: its status, when that came, and samples of processor share and memory,
@@ -17,30 +18,33 @@ class Entry {
     this.cpu = new Float64Array(samples).fill(NaN);
     this.rss = new Float64Array(samples).fill(NaN);
     this.share = null;
-    this.measured = now;
     this.status = status;
     this.at = now;
+    this.#measure(now);
   }
 
   update(status, now) {
-    const before = this.status;
-    const cpu = status.cpu_s;
-    if (cpu !== undefined && cpu !== before.cpu_s) {
-      const seconds = (now - this.measured) / 1000;
-      const same = before.pid === status.pid && typeof before.cpu_s === "number" && cpu >= before.cpu_s;
-      if (cpu === null) this.share = null;
-      else if (same && seconds > 0.2) this.share = (cpu - before.cpu_s) / seconds;
-      else if (!same) this.share = null;
-      this.measured = now;
-    }
     // A brief status has some keys only: the others stand.
-    this.status = { ...before, ...status };
+    this.status = { ...this.status, ...status };
     this.at = now;
+    this.#measure(now);
+  }
+
+  // measure finds out the share of a processor since the figure in base.
+  #measure(now) {
+    const { pid, cpu_s: cpu } = this.status;
+    const { base } = this;
+    if (typeof cpu !== "number" || !pid || base?.pid !== pid || cpu < base.cpu) {
+      this.share = null;
+      this.base = typeof cpu === "number" && pid ? { pid, cpu, at: now } : null;
+    } else if (cpu !== base.cpu && now - base.at >= least) {
+      this.share = (cpu - base.cpu) / ((now - base.at) / 1000);
+      this.base = { pid, cpu, at: now };
+    }
   }
 
   sample(now) {
-    if (now - this.measured > stale && this.status.pid) this.share = 0;
-    if (!this.status.pid) this.share = null;
+    if (this.base && now - this.base.at > stale) this.share = 0;
     push(this.cpu, this.share ?? NaN);
     push(this.rss, this.status.rss_bytes ?? NaN);
   }
@@ -62,7 +66,6 @@ export class Store {
   constructor(host, { onLost }) {
     this.host = host;
     this.instances = new Map();
-    this.events = [];
     this.state = "connecting";
     this.problem = "";
     this.complete = false;
@@ -100,6 +103,7 @@ export class Store {
   }
 
   close() {
+    this.closed = true;
     clearInterval(this.ticker);
     clearTimeout(this.reopen);
     clearTimeout(this.hiding);
@@ -139,7 +143,7 @@ export class Store {
     if (source.readyState !== EventSource.CLOSED) return;
     clearTimeout(this.reopen);
     this.reopen = setTimeout(async () => {
-      if (await this.onLost()) return;
+      if (await this.onLost() || this.closed) return;
       this.#open();
     }, this.retry);
     this.retry = Math.min(this.retry * 2, 10_000);
@@ -201,8 +205,6 @@ export class Store {
 
   #event(event, id) {
     if (id) this.cursor = id;
-    this.events.push(event);
-    if (this.events.length > 2000) this.events.splice(0, 1000);
     for (const f of this.eventWatchers) f(event);
   }
 
