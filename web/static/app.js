@@ -1,5 +1,5 @@
 // The page as a whole: login, header, routes, and what all pages share.
-import { el, iconButton, button, setText, setAttr } from "./dom.js";
+import { el, iconButton, button, prose, setText, setAttr } from "./dom.js";
 import { Api, getSession, login, logout } from "./api.js";
 import { Store } from "./stream.js";
 import { Router } from "./router.js";
@@ -151,9 +151,8 @@ class Shell {
     const shown = state === "down" || state === "offline";
     if (shown) {
       banner.replaceChildren(el("b", {}, state === "down"
-        ? `superd${this.session.hosts.length > 1 ? ` on ${this.host}` : ""} does not answer.`
-        : "No connection to superd web."), " ",
-      problem ? `${problem}. ` : "",
+        ? "superd is down." : "No connection to superd web."), " ",
+      ...(problem ? [...prose(problem), ". "] : []),
       "The page shows what was known last, and goes on by itself when it is back.");
     }
     banner.hidden = !shown;
@@ -217,7 +216,8 @@ function askToken(note) {
         await login(input.value.trim());
         resolve();
       } catch (err) {
-        error.replaceChildren(err.message, err.remedy ? el("span", { class: "remedy" }, err.remedy) : "");
+        error.replaceChildren(...prose(err.message),
+          err.remedy ? el("span", { class: "remedy" }, prose(err.remedy)) : "");
         error.hidden = false;
         input.select();
       } finally {
@@ -229,7 +229,7 @@ function askToken(note) {
     note ? el("p", { role: "status" }, note) : null,
     el("label", { for: "token" }, "Token"), input,
     el("p", { id: "token-hint", class: "hint" },
-      "superd web prints an address with it, and keeps it in a file that only its user can read."),
+      "It is in the file that superd web names when it starts."),
     error, submit);
     main.replaceChildren(form);
     input.focus();

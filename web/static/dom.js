@@ -61,6 +61,11 @@ function present(child) {
   return child !== null && child !== undefined && child !== false;
 }
 
+// prose makes nodes of a message of superd: what it puts in backquotes is code.
+export function prose(text) {
+  return text.split("`").map((part, i) => (i % 2 ? el("code", {}, part) : part));
+}
+
 // setText writes a text only when it differs, so that an unchanged cell costs no layout.
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;

@@ -5,6 +5,7 @@ import { bytes, clean, clock, levelName, levelOf, plural } from "./format.js";
 import { say } from "./messages.js";
 
 const most = 2000; // lines in the pane, and lines that wait while it is paused
+const tail = 150; // lines of a fast log that are in the document
 const atFirst = 500; // lines that are asked for
 const hiddenFor = 60_000; // ms after which a hidden page gives its connection back
 
@@ -12,7 +13,11 @@ export class LogPane {
   constructor({ api, keys }, name) {
     this.api = api;
     this.name = name;
-    this.lines = []; // {node, text, span, gap}, as in the pane
+    this.lines = []; // {text, time, stream, level, partial, gap, found, node}; null: not shown
+    this.free = []; // elements for lines
+    this.gaps = 0;
+    this.sparse = false; // only the end is in the document
+    this.cost = 0; // of the last frame, in ms
     this.queue = [];
     this.dropped = 0;
     this.following = true;
@@ -35,7 +40,8 @@ export class LogPane {
     document.removeEventListener("visibilitychange", this.visibility);
     clearTimeout(this.hiding);
     clearTimeout(this.reopen);
-    cancelAnimationFrame(this.frame);
+    clearTimeout(this.frame);
+    clearTimeout(this.calm);
     this.source?.close();
     this.source = null;
     this.closed = true;
@@ -58,8 +64,10 @@ export class LogPane {
       } });
     this.matches = el("span", { class: "quiet", role: "status" });
     this.status = el("span", { class: "quiet", test: "log-status" }, "connecting");
+    this.space = el("div", { "aria-hidden": "true" });
     this.pane = el("div", { class: "log", role: "log", "aria-live": "off", tabindex: 0,
-      "aria-label": `Output of ${this.name}`, test: "log-pane", onscroll: () => this.#scrolled() });
+      "aria-label": `Output of ${this.name}`, test: "log-pane",
+      onscroll: () => this.#scrolled() }, this.space);
     return el("div", { class: "log-box" },
       el("div", { class: "toolbar log-tools" },
         this.search, this.matches, this.onlyButton, el("span", { class: "space" }), this.status,
@@ -112,7 +120,8 @@ export class LogPane {
   #showStatus() {
     const waiting = this.paused && this.queue.length
       ? `paused, ${plural(this.queue.length, "new line")}` : this.paused ? "paused" : "";
-    setText(this.status, this.connection || waiting || plural(this.lines.length, "line"));
+    setText(this.status, this.connection || waiting || plural(this.lines.length, "line") +
+      (this.gaps ? `, ${plural(this.gaps, "gap")} so far` : ""));
   }
 
   // add queues lines for the next frame, or until the pane goes on. More than the pane holds would
@@ -128,97 +137,146 @@ export class LogPane {
     else this.#schedule();
   }
 
+  // schedule has the queue shown in the next frame. After a frame that took long there is a pause, so
+  // that the page can be used while a slow machine shows a fast log.
   #schedule() {
-    if (this.frame || this.paused) return;
-    this.frame = requestAnimationFrame(() => {
+    if (this.frame || this.paused || this.queue.length === 0) return;
+    this.frame = setTimeout(() => requestAnimationFrame(() => {
       this.frame = 0;
-      if (!this.closed && !this.paused) this.#flush();
-    });
+      if (this.closed || this.paused) return;
+      const begin = performance.now();
+      this.#flush();
+      this.cost = performance.now() - begin;
+    }), Math.min(1000, 3 * this.cost));
   }
 
   #flush() {
-    const fresh = document.createDocumentFragment();
+    const fast = this.queue.length > tail;
+    const count = this.lines.length;
     if (this.dropped) {
-      this.queue.unshift({ gap: `${plural(this.dropped, "line")} not shown, as they came too fast` });
+      // In the place of the first line, as the pane may have no room for one more.
+      const gap = `${plural(this.dropped + 1, "line")} not shown, as they came too fast`;
+      this.queue.splice(0, 1, { gap });
       this.dropped = 0;
     }
-    const free = [];
-    const excess = this.lines.length + this.queue.length - most;
-    if (excess > 0) {
-      for (const line of this.lines.splice(0, excess)) {
-        line.node.remove();
-        if (!line.gap) free.push(line);
-      }
-      this.queue.splice(0, Math.max(0, this.queue.length - most));
-    }
-    for (const data of this.queue) {
-      const last = this.lines.at(-1);
-      if (last?.partial && last.stream === data.stream && !data.gap && last.text.length < 65536) {
-        // A long line comes in parts.
-        last.partial = data.partial;
-        last.text += clean(data.text);
-        this.#mark(last);
-        continue;
-      }
-      const line = data.gap ? this.#gap(data.gap) : this.#line(data, free.pop());
-      this.lines.push(line);
-      fresh.append(line.node);
-    }
+    for (const data of this.queue) this.#take(data);
     this.queue = [];
-    this.pane.append(fresh);
+    const gone = this.lines.splice(0, Math.max(0, this.lines.length - most));
+    for (const line of gone) this.#release(line);
+    if (this.following && (fast || this.sparse)) {
+      this.#showTail(fast);
+    } else {
+      for (let i = Math.max(0, count - gone.length); i < this.lines.length; i++) {
+        this.pane.append(this.#nodeOf(this.lines[i]));
+      }
+    }
     if (this.following) this.#toEnd();
     this.#showStatus();
     if (this.needle) this.#count();
   }
 
-  #gap(text) {
-    return { gap: true, text, node: el("div", { class: "gap", test: "log-gap" }, text) };
-  }
-
-  // line fills the elements of a line that has left the pane, if there is one: at ten thousand
-  // lines a second new ones would keep the garbage collector busy.
-  #line(data, line) {
-    if (!line) {
-      line = { time: el("time", {}), span: el("span", {}) };
-      line.node = el("div", { test: "log-line" }, line.time, line.span);
+  // take adds a line. A long line comes in parts, which are put together again.
+  #take(data) {
+    const last = this.lines.at(-1);
+    if (last?.partial && last.stream === data.stream && !data.gap && last.text.length < 65536) {
+      last.partial = data.partial;
+      last.text += clean(data.text);
+      if (this.needle) this.#search(last);
+      if (last.node) this.#mark(last);
+      return;
     }
-    line.text = clean(data.text ?? "");
-    line.partial = data.partial;
-    line.stream = data.stream;
-    const level = levelName(data.level) ?? levelOf(line.text);
-    line.node.className = `line ${level ?? ""} ${data.stream ?? ""}`;
-    line.time.textContent = data.time ? clock(data.time, true) : "";
-    this.#mark(line);
-    return line;
+    const { gap, stream, partial, time, level } = data;
+    if (gap) this.gaps++;
+    const line = { gap, stream, partial, time, level, text: gap ?? clean(data.text ?? "") };
+    if (this.needle) this.#search(line);
+    this.lines.push(line);
   }
 
-  // mark shows where the line has what is searched.
+  // showTail keeps only the end of a fast log in the document, below the space of the rest: nobody
+  // can read two thousand lines ten times a second, but the browser would lay them out.
+  #showTail(fast) {
+    if (fast) {
+      clearTimeout(this.calm);
+      this.calm = setTimeout(() => this.#showAll(), 2000 + 20 * this.cost);
+    }
+    this.sparse = true;
+    const begin = Math.max(0, this.lines.length - tail);
+    for (let i = 0; i < begin; i++) this.#release(this.lines[i]);
+    const height = parseFloat(getComputedStyle(this.pane).lineHeight) || 19;
+    this.space.style.height = `${begin * height}px`;
+    for (let i = begin; i < this.lines.length; i++) {
+      if (!this.lines[i].node) this.pane.append(this.#nodeOf(this.lines[i]));
+    }
+  }
+
+  // showAll has all lines in the document again.
+  #showAll() {
+    clearTimeout(this.calm);
+    if (!this.sparse) return;
+    this.sparse = false;
+    this.space.style.height = "0";
+    this.pane.replaceChildren(this.space, ...this.lines.map((line) => line.node ?? this.#nodeOf(line)));
+    if (this.following) this.#toEnd();
+  }
+
+  // release takes a line out of the document. Its elements serve for another one: at ten thousand
+  // lines a second new ones would keep the garbage collector busy.
+  #release(line) {
+    if (!line.node) return;
+    line.node.remove();
+    if (!line.gap) this.free.push(line.node);
+    if (this.free.length > tail) this.free.length = tail;
+    line.node = null;
+  }
+
+  #nodeOf(line) {
+    if (line.gap) {
+      line.node = el("div", { class: "gap", test: "log-gap" }, line.text);
+      return line.node;
+    }
+    line.node = this.free.pop() ?? el("div", { test: "log-line" }, el("time", {}), el("span", {}));
+    const level = levelName(line.level) ?? levelOf(line.text);
+    line.node.className = `line ${level ?? ""} ${line.stream ?? ""}`;
+    line.node.firstElementChild.textContent = line.time ? clock(line.time, true) : "";
+    this.#mark(line);
+    return line.node;
+  }
+
+  // search finds out whether the line has what is searched. A text whose lower case has another
+  // length would be cut at wrong places.
+  #search(line) {
+    const lower = line.text.toLowerCase();
+    line.found = !line.gap && this.needle !== "" && lower.length === line.text.length &&
+      lower.includes(this.needle);
+  }
+
+  // mark shows where in the line it is.
   #mark(line) {
-    line.found = false;
-    if (!this.needle) {
-      line.span.textContent = line.text;
-      line.node.classList.remove("found");
+    const span = line.node.lastElementChild;
+    line.node.classList.toggle("found", Boolean(line.found));
+    if (!line.found) {
+      span.textContent = line.text;
       return;
     }
     const lower = line.text.toLowerCase();
     const parts = [];
     let from = 0;
-    // A text whose lower case has another length would be cut at wrong places.
-    if (lower.length === line.text.length) {
-      for (let at = lower.indexOf(this.needle); at >= 0; at = lower.indexOf(this.needle, from)) {
-        parts.push(line.text.slice(from, at),
-          el("mark", {}, line.text.slice(at, at + this.needle.length)));
-        from = at + this.needle.length;
-      }
+    for (let at = lower.indexOf(this.needle); at >= 0; at = lower.indexOf(this.needle, from)) {
+      parts.push(line.text.slice(from, at),
+        el("mark", {}, line.text.slice(at, at + this.needle.length)));
+      from = at + this.needle.length;
     }
-    line.found = parts.length > 0;
-    line.node.classList.toggle("found", line.found);
-    line.span.replaceChildren(...parts, line.text.slice(from));
+    span.replaceChildren(...parts, line.text.slice(from));
   }
 
   #find(text) {
     this.needle = text.toLowerCase();
-    for (const line of this.lines) if (!line.gap) this.#mark(line);
+    this.#showAll();
+    for (const line of this.lines) {
+      if (line.gap) continue;
+      this.#search(line);
+      this.#mark(line);
+    }
     this.pane.classList.toggle("searching", this.needle !== "");
     this.match = null;
     this.#count();
@@ -236,7 +294,8 @@ export class LogPane {
     if (found.length === 0) return;
     const at = found.indexOf(this.match);
     const next = at < 0 ? found.length - 1 : (at + by + found.length) % found.length;
-    this.match?.node.classList.remove("current");
+    this.#showAll();
+    this.match?.node?.classList.remove("current");
     this.match = found[next];
     this.match.node.classList.add("current");
     this.follow(false);
@@ -254,7 +313,10 @@ export class LogPane {
     this.lines = [];
     this.queue = [];
     this.dropped = 0;
-    this.pane.replaceChildren();
+    this.gaps = 0;
+    this.sparse = false;
+    this.space.style.height = "0";
+    this.pane.replaceChildren(this.space);
     this.#showStatus();
     this.#count();
   }
@@ -276,6 +338,7 @@ export class LogPane {
 
   follow(on, scrolled = false) {
     this.following = on;
+    if (!on) this.#showAll();
     setAttr(this.followButton, "aria-pressed", String(on));
     if (on && !scrolled) this.#toEnd();
   }
@@ -284,7 +347,8 @@ export class LogPane {
     this.paused = on;
     setAttr(this.pauseButton, "aria-pressed", String(on));
     setText(this.pauseButton, on ? "Go on" : "Pause");
-    if (!on) this.#schedule();
+    if (on) this.#showAll();
+    else this.#schedule();
     this.#showStatus();
   }
 }

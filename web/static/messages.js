@@ -1,5 +1,5 @@
 // Results and errors, in the corner of the page and in regions that screen readers read aloud.
-import { el, iconButton, setText } from "./dom.js";
+import { el, iconButton, prose, setText } from "./dom.js";
 
 const shownFor = 7000; // ms; errors stay until they are closed
 const most = 5;
@@ -41,9 +41,9 @@ export function done(title, lines = []) {
 export function failed(title, { lines = [], remedy = "", output = [] } = {}) {
   const node = el("div", { class: "message bad", test: "message-error" },
     el("div", {}, el("p", { class: "message-title" }, title),
-      lines.map((line) => el("p", {}, line)),
+      lines.map((line) => el("p", {}, prose(line))),
       output.length ? el("pre", {}, output.join("\n")) : null,
-      remedy ? el("p", { class: "remedy", test: "message-remedy" }, remedy) : null),
+      remedy ? el("p", { class: "remedy", test: "message-remedy" }, prose(remedy)) : null),
     iconButton("close", "Close the message", { onclick: () => close(node), test: "message-close" }));
   add("errors", node);
 }
@@ -59,8 +59,8 @@ export function failure(title, err) {
 
 // problem is the same inside a page, where something should have been shown.
 export function problem(err) {
-  return el("div", { class: "problem", role: "alert" }, el("p", {}, err.message),
-    err.remedy ? el("p", { class: "remedy" }, err.remedy) : null);
+  return el("div", { class: "problem", role: "alert" }, el("p", {}, prose(err.message)),
+    err.remedy ? el("p", { class: "remedy" }, prose(err.remedy)) : null);
 }
 
 // say tells screen readers what is seen by others, such as how many rows a filter has left.

@@ -27,7 +27,8 @@ export function reasonText(status) {
   const parts = [];
   if (status.rolling) {
     const { stage, restarted, instances, failure } = status.rolling;
-    parts.push(`rolling restart, ${stage}: ${restarted} of ${instances}` +
+    const waits = { canary: ", waits after the canary", held: ", held" }[stage] ?? "";
+    parts.push(`rolling restart: ${restarted} of ${instances} restarted${waits}` +
       (failure ? ` (${failure})` : ""));
   }
   if (status.log_outage) parts.push(`output is not logged: ${status.log_outage.reason}`);
