@@ -20,7 +20,7 @@ import (
 // shop is a site with something on each page.
 const shop = `
 [socket.http]
-listen = "DIR/http.sock"
+listen = "unix:DIR/http.sock"
 
 [defaults]
 backoff = { initial = "5s" }
