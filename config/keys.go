@@ -13,7 +13,8 @@ import (
 
 // A key describes one key of the configuration.
 type key struct {
-	table string // "superd", "control", "web", "socket", "program" (also [defaults]), or "" for the top of the file
+	// "superd", "control", "web", "socket", "program" (also [defaults]), or "" for the top
+	table string
 	name  string // dotted below its table: "backoff.initial"
 	codec string // how it is written, for the reference
 	doc   string // meaning, as Markdown

@@ -40,8 +40,8 @@ func (l *loader) checkWeb() {
 }
 
 // LoadWeb returns the tables [web] and [superd] of the file at path, without looking at the
-// programs and included files: who runs `superd web` need not be able to read these. The error is an
-// [Errors].
+// programs and included files: who runs `superd web` need not be able to read these. The error is
+// an [Errors].
 func LoadWeb(path string) (*Config, error) { return loadWeb(path, thisHost()) }
 
 func loadWeb(path string, h host) (*Config, error) {

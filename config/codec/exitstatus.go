@@ -14,7 +14,8 @@ type ExitStatus int
 // KilledBy returns the ExitStatus of a process that the signal has ended.
 func KilledBy(sig syscall.Signal) ExitStatus { return -ExitStatus(sig) }
 
-// ExitStatusValue reads an exit code, or a signal by its name: a number as a string could mean both.
+// ExitStatusValue reads an exit code, or a signal by its name. A number as a string could mean
+// both.
 var ExitStatusValue = Codec[ExitStatus]{
 	Name: "exit code or signal",
 	Show: func(s ExitStatus) string {

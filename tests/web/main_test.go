@@ -1,4 +1,4 @@
-// Package web tests the pages of `superd web` in Debian's chromium, which it drives by its DevTools.
+// Package web tests the pages of `superd web` in Debian's chromium, which it drives by DevTools.
 //
 // make test-web installs it and runs this. It is a module of its own, so that superd does not get
 // the modules that drive the browser.
