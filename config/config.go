@@ -23,21 +23,22 @@ import (
 	"superd/config/codec"
 	"superd/config/document"
 	"superd/config/environ"
+	"superd/config/pages"
 	"superd/internal/rlimit"
 	"superd/sandbox"
 )
 
 // A Config is a configuration file together with the files it includes.
 type Config struct {
-	Path     string     // as given to Load
-	Files    []string   // Path, then the included files in the order they were read
-	Superd   Superd     //
-	Control  Control    // who may use the control socket
-	Web      Web        // for superd web
-	Programs []*Program // sorted by name; programs with an unusable name are only in Errors
-	Sockets  []*Socket  // likewise
-	Errors   Errors     // mistakes in the tables of programs and sockets, sorted by position
-	Warnings Errors     // legal, but probably not intended; sorted by position
+	Path     string         // as given to Load
+	Files    []string       // Path, then the included files in the order they were read
+	Superd   Superd         //
+	Control  Control        // who may use the control socket
+	Web      pages.Settings // for superd web; superd itself only checks them
+	Programs []*Program     // sorted by name; programs with an unusable name are only in Errors
+	Sockets  []*Socket      // likewise
+	Errors   Errors         // mistakes in the tables of programs and sockets, sorted by position
+	Warnings Errors         // legal, but probably not intended; sorted by position
 
 	sources *document.Archive // sources that c was made from
 	envSums map[string]uint64 // result of [document.Reader.EnvSums]

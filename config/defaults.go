@@ -10,13 +10,14 @@ import (
 
 	"superd/config/codec"
 	"superd/config/document"
+	"superd/config/pages"
 	"superd/internal/words"
 	"superd/sandbox"
 )
 
 // builtin returns a builder with the built-in defaults.
 func builtin() *builder {
-	d := &builder{superd: Superd{ExitWhen: ExitNever}, web: Web{Listen: defaultWebListen}}
+	d := &builder{superd: Superd{ExitWhen: ExitNever}, web: pages.Settings{Listen: pages.DefaultListen}}
 	d.Program = Program{
 		Settings: &Settings{
 			InheritEnvironment: true,
@@ -66,7 +67,7 @@ type builder struct {
 	socket  socketBuilder // of a [socket.NAME] table
 	superd  Superd
 	control Control
-	web     Web
+	web     pages.Settings
 	include []string
 
 	parent *builder               // has the values not set here; nil for the built-in one

@@ -3,10 +3,8 @@ package config
 import (
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strconv"
-	"strings"
 
 	"superd/config/codec"
 	"superd/config/document"
@@ -23,40 +21,6 @@ var programRef = codec.Text("string", "the name of a program", func(s string) (s
 }, strconv.Quote)
 
 var groupName = codec.Text("string", "the name of a group", func(s string) (string, error) { return s, checkName("group", s) }, strconv.Quote)
-
-// logFile reads a path that stays relative to the log directory, which is unknown here.
-var logFile = codec.Text("path", "a path", func(s string) (string, error) {
-	if s == "" || strings.HasSuffix(s, "/") || path.Base(s) == "." || path.Base(s) == ".." {
-		return "",
-			fmt.Errorf("%s is not a file: write a name such as \"web.log\"", document.Quote(s))
-	}
-	return path.Clean(s), nil
-}, codec.QuoteSet)
-
-// logAddress reads the path of a socket, or a URL with host and port.
-var logAddress = codec.Codec[string]{
-	Name: "string",
-	Show: codec.QuoteSet,
-	Read: func(v codec.Value) (string, bool) {
-		s, ok := v.Str("an address", func(string) bool { return false })
-		if !ok {
-			return "", false
-		}
-		scheme, rest, isURL := strings.Cut(s, "://")
-		if !isURL && !codec.LooksLikeHostPort(s) && s != "" {
-			return v.Path(s), true
-		}
-		if isURL && (scheme == "udp" || scheme == "tcp") {
-			if err := codec.CheckHostPort(rest); err != nil {
-				v.Fail("%s %w: write \"%s://HOST:PORT\"", document.Quote(s), err, scheme)
-				return "", false
-			}
-			return s, true
-		}
-		v.Fail(`%s is not an address of journald or syslog: write a path such as "/dev/log", or for syslog "udp://HOST:PORT" or "tcp://HOST:PORT"`, document.Quote(s))
-		return "", false
-	},
-}
 
 // compression reads false, true or the name of a compression.
 var compression = codec.Codec[Compression]{

@@ -3,6 +3,8 @@ package config
 import (
 	"strings"
 	"testing"
+
+	"superd/config/pages"
 )
 
 // TestLoadWeb: the tables of superd web are read without those of programs, whatever these have.
@@ -32,7 +34,7 @@ comand = 5
 	if c.Superd.RuntimeDir != "/run/other" {
 		t.Errorf("runtime_dir is %q", c.Superd.RuntimeDir)
 	}
-	if c, err = load("[program.web]\ncommand = 'x'\n"); err != nil || c.Web.Listen != defaultWebListen {
+	if c, err = load("[program.web]\ncommand = 'x'\n"); err != nil || c.Web.Listen != pages.DefaultListen {
 		t.Errorf("without [web]: %+v, %v", c, err)
 	}
 	if _, err = load("[web]\nlisten = '0.0.0.0:80'\n"); err == nil || !strings.Contains(err.Error(), "/etc/superd.toml:2:10: web.listen: 0.0.0.0 is beyond") {

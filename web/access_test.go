@@ -43,9 +43,9 @@ func TestRoles(t *testing.T) {
 	s := newSite(t)
 	readOnly := newSite(t, func(o *Options) { o.ReadOnly = true })
 	for _, tt := range []struct {
-		method, path            string
-		nobody, viewer, operate int // statuses
-		readOnly                int // for an operator of a server that changes nothing
+		method, path          string
+		none, viewer, operate int // statuses
+		readOnly              int // for an operator of a server that changes nothing
 	}{
 		{"GET", "/", 200, 200, 200, 200},
 		{"GET", "/api/v1/status", 401, 200, 200, 200},
@@ -74,7 +74,7 @@ func TestRoles(t *testing.T) {
 			at    *site
 			token string
 			want  int
-		}{{s, "", tt.nobody}, {s, viewerToken, tt.viewer}, {s, operatorToken, tt.operate}, {readOnly, operatorToken, tt.readOnly}} {
+		}{{s, "", tt.none}, {s, viewerToken, tt.viewer}, {s, operatorToken, tt.operate}, {readOnly, operatorToken, tt.readOnly}} {
 			answer, body := by.at.do(request{method: tt.method, path: tt.path, token: by.token})
 			if answer.StatusCode != by.want {
 				t.Errorf("%s %s with %q: %s, want %d\n%s", tt.method, tt.path, by.token, answer.Status, by.want, body)

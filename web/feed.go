@@ -15,7 +15,7 @@ import (
 
 const (
 	frameInterval = 100 * time.Millisecond // at least, between two frames of a client
-	pollInterval  = 2 * time.Second        // of what changes without a change of state, such as memory
+	pollInterval  = 2 * time.Second        // of what changes by itself, such as memory
 	downAfter     = time.Second            // a successor of superd answers earlier than that
 	firstPause    = 100 * time.Millisecond // between two attempts to connect
 	longestPause  = 5 * time.Second
@@ -99,7 +99,7 @@ func (v *viewer) frame(b *bytes.Buffer) {
 	defer f.mu.Unlock()
 	if f.failure != v.down {
 		if v.down = f.failure; v.down != "" {
-			text, _ := json.Marshal(map[string]string{"error": v.down}) // a string is always written
+			text, _ := json.Marshal(map[string]string{"error": v.down}) // always written
 			event(b, "down", "", text)
 		} else {
 			event(b, "up", "", []byte("{}"))
@@ -281,8 +281,8 @@ func (f *feed) update(ctx context.Context, text []byte, asked uint64) error {
 }
 
 // timeless returns a status without what changes with time alone; the time since which it has its
-// state has more digits than the clocks agree on. Within a string the quotes of the names would have
-// backslashes.
+// state has more digits than the clocks agree on. Within a string the quotes of the names would
+// have backslashes.
 func timeless(raw []byte) []byte {
 	key := make([]byte, 0, len(raw))
 	for _, name := range []string{`"since":`, `"uptime_s":`, `"next_start_in_s":`} {

@@ -309,7 +309,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestPagesAreText: the pages put no text of a program into HTML, and the policy allows all they do.
+// TestPagesAreText: the pages put no text of a program into HTML, nor what the policy refuses.
 func TestPagesAreText(t *testing.T) {
 	for name, f := range newFiles() {
 		text := string(f.text)

@@ -24,6 +24,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"superd/config"
+	"superd/config/pages"
 	"superd/control"
 	"superd/control/remote"
 	"superd/internal/terminal"
@@ -31,7 +32,6 @@ import (
 )
 
 const (
-	usualListen = "127.0.0.1:9001"
 	localHost   = "local"          // name of the superd here among hosts
 	hostTimeout = 15 * time.Second // for a connection to another host
 )
@@ -43,7 +43,7 @@ type webFlags struct {
 	hosts      []string
 	open       bool
 
-	settings config.Web // those of the flags, which overrule the file
+	settings pages.Settings // those of the flags, which overrule the file
 }
 
 func newWebCommand() *cobra.Command {
@@ -76,7 +76,7 @@ It listens on the loopback interface only, unless it has a certificate.`,
 	flags.StringVar(&f.runtimeDir, "runtime-dir", "", "`directory` of the control socket")
 	flags.StringSliceVar(&f.hosts, "host", nil, "`hosts` whose programs to show by ssh; local is this one")
 	flags.BoolVar(&f.open, "open", false, "print the address with the token, and open it in a browser")
-	flags.StringVar(&s.Listen, "listen", usualListen, "`address` to listen on")
+	flags.StringVar(&s.Listen, "listen", pages.DefaultListen, "`address` to listen on")
 	flags.StringVar(&s.TokenFile, "token-file", "", "`file` of the token for operators")
 	flags.StringVar(&s.ViewerTokenFile, "viewer-token-file", "", "`file` of the token for viewers")
 	flags.StringVar(&s.TLSCert, "tls-cert", "", "`file` of the certificate")
@@ -103,7 +103,7 @@ func (f *webFlags) configuration(flags *pflag.FlagSet, stderr io.Writer) (*confi
 		conf = new(config.Config)
 	}
 	w, s := &conf.Web, &f.settings
-	w.Listen = cmp.Or(w.Listen, usualListen)
+	w.Listen = cmp.Or(w.Listen, pages.DefaultListen)
 	for name, overrule := range map[string]func(){
 		"listen":            func() { w.Listen = s.Listen },
 		"token-file":        func() { w.TokenFile = s.TokenFile },
@@ -125,7 +125,7 @@ func (f *webFlags) configuration(flags *pflag.FlagSet, stderr io.Writer) (*confi
 
 // addressOf returns the address of the pages for a browser here. If the server listens on all
 // addresses, it is that of a name that browsers may use.
-func addressOf(bound *net.TCPAddr, w *config.Web) *url.URL {
+func addressOf(bound *net.TCPAddr, w *pages.Settings) *url.URL {
 	address := &url.URL{Scheme: "http", Host: bound.String(), Path: "/"}
 	if w.TLSCert != "" {
 		address.Scheme = "https"

@@ -32,7 +32,7 @@ var allowed = map[string]string{
 		internal/terminal internal/threads internal/words keeper keeper/fdstore logs logs/read loop pidfd procs procs/eventlog procs/host
 		procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
-	"cmd/superd-ui":   "control control/locate internal/terminal metrics",
+	"cmd/superd-ui":   "config config/pages control control/locate control/remote internal/terminal metrics web",
 	"control/server": `config config/listen control internal/escape internal/passwd internal/procfs internal/signame logs logs/follow
 		logs/segment pidfd procs procs/counters procs/diagnosis procs/eventlog procs/fsm procs/host
 		procs/probe procs/selection`,
@@ -40,6 +40,7 @@ var allowed = map[string]string{
 	"control/locate": "config control",
 	"control/remote": "control",
 	"metrics":        "control",
+	"web":            "control internal/safepath metrics",
 	"doctor": `internal/execshim internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox
 		sandbox/shim`,
 	"procs": `config config/environ internal/signame internal/words logs loop loop/task pidfd
@@ -99,9 +100,10 @@ var allowed = map[string]string{
 	"procs/snapshot/snapshottest": "config",
 	"keeper":                      "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
 	"keeper/fdstore":              "",
-	"config": `config/codec config/document config/environ config/listen internal/passwd
+	"config": `config/codec config/document config/environ config/listen config/pages internal/passwd
 		internal/privilege internal/rlimit internal/signame internal/words sandbox`,
 	"config/codec":    "config/document internal/rlimit internal/signame internal/words",
+	"config/pages":    "config/codec config/document",
 	"config/listen":   "config/document internal/words",
 	"config/environ":  "config/document",
 	"config/document": "internal/safepath",

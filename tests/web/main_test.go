@@ -1,4 +1,4 @@
-// Package web tests the pages of `superd web` in Debian's chromium, which it drives by its DevTools.
+// Package web tests the pages of `superd web` in Debian's chromium, which it drives by DevTools.
 //
 // make test-web installs it and runs this. It is a module of its own, so that superd does not get
 // the modules that drive the browser.
@@ -8,7 +8,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -235,14 +234,4 @@ func (b *tab) theme(name string) {
 	b.t.Helper()
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}})
-}
-
-// file returns a file that make test-web has fetched.
-func file(t *testing.T, variable string) string {
-	t.Helper()
-	text, err := os.ReadFile(os.Getenv(variable))
-	if err != nil {
-		t.Skipf("make test-web runs this: %s: %v", variable, err)
-	}
-	return string(text)
 }

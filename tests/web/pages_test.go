@@ -203,7 +203,7 @@ func TestThousand(t *testing.T) {
 	}
 }
 
-// TestLogFlood: a log of 10,000 lines a second takes bounded memory, and the newest lines are shown.
+// TestLogFlood: a log of 10,000 lines a second takes bounded memory, and its newest lines appear.
 // WEB_FLOOD is how long it lasts.
 func TestLogFlood(t *testing.T) {
 	length := 8 * time.Second
