@@ -33,7 +33,7 @@ func TestPagesMakeNoMarkupFromText(t *testing.T) {
 	forbidden := map[string][]*regexp.Regexp{
 		".js": patterns(`\b(?:inner|outer)HTML\b`, `insertAdjacentHTML`, `document\.write`, `\beval\b`,
 			`new Function\b`, `createContextualFragment`, `\bDOMParser\b`, `\bsrcdoc\b`, `setHTML`,
-			`\bimport\s*\(`, `["']style["']\s*[,:]`, `javascript:`, `set(?:Timeout|Interval)\(\s*["'\x60]`),
+			`\bimport\s*\(`, `\bstyle["']?\s*[,:]`, `javascript:`, `set(?:Timeout|Interval)\(\s*["'\x60]`),
 		".html": patterns(`\sstyle=`, `<style`, `\son[a-z]+=`, `<script(?:\s+type="module")?>`, `javascript:`),
 		".svg":  patterns(`<script`, `\son[a-z]+=`, `<foreignObject`),
 		".css":  patterns(`@import`, `url\(`, `expression\(`),
