@@ -32,7 +32,7 @@ func Listen(ctx context.Context, address string, secure bool) (net.Listener, err
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", resolved.String())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: name another address in [web] or with --listen", err)
 	}
 	return &limited{Listener: listener, places: make(chan struct{}, maxConnections), closed: make(chan struct{})}, nil
 }
