@@ -6,7 +6,7 @@ TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-metrics test-supervisor bench bench-sandbox bench-loop bench-quick clean test-schema test-switch
+.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-metrics test-supervisor bench bench-sandbox bench-loop bench-quick clean test-schema test-switch test-web
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -39,6 +39,7 @@ columns: ## check that comments and prose end at column 100
 vet:
 	go vet ./...
 	go -C tools vet ./...
+	go -C tests/web vet ./...
 
 lint: ## run golangci-lint with the linters of .golangci.yml
 	$(TOOL) golangci-lint run ./...
@@ -69,6 +70,7 @@ vulncheck: ## look for known vulnerabilities in what superd uses (needs vuln.go.
 tidy:
 	go mod tidy -diff
 	cd tools && go mod tidy -diff
+	cd tests/web && go mod tidy -diff
 
 # The race detector needs cgo and a C compiler; the tests build the static superd themselves.
 # Without it run the simulation, packages whose code has one goroutine, tests that read texts, the
@@ -138,6 +140,14 @@ test-switch: ## compare with Debian's supervisor, and import units of its daemon
 	tests/switch/install-deps.sh $(UNITS)
 	go test ./importer/supervisord -run Oracle -oracle -count=1 -v
 	go test ./tests/switch -switch -units $(UNITS) -count=1 -v -timeout 15m
+
+# What npm fetches for the tests of the pages
+WEB_DEPS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/superd-test-web
+FLOOD    ?= 60s
+test-web: ## test the pages of superd web in Debian's chromium (root; 5 minutes; UPDATE=1 writes docs)
+	tests/web/install-deps.sh "$(WEB_DEPS)"
+	AXE="$(WEB_DEPS)/node_modules/axe-core/axe.min.js" WEB_FLOOD=$(FLOOD) WEB_IMAGES=$(if $(UPDATE),$(abspath docs/images)) \
+		go -C tests/web test -count=1 -v -timeout 20m .
 
 ONLY   ?=
 ROUNDS ?= 3

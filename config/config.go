@@ -24,6 +24,7 @@ import (
 	"superd/config/document"
 	"superd/config/enablement"
 	"superd/config/environ"
+	"superd/config/pages"
 	"superd/config/receiver"
 	"superd/internal/rlimit"
 	"superd/sandbox"
@@ -36,6 +37,7 @@ type Config struct {
 	Superd    Superd               //
 	Control   Control              // who may use the control socket
 	Compat    Compat               // clients of other supervisors
+	Web       pages.Settings       // for superd web; superd itself only checks them
 	Programs  []*Program           // sorted by name; one with an unusable name is only in Errors
 	Sockets   []*Socket            // likewise
 	Receivers []*receiver.Receiver // of alerts; likewise

@@ -10,6 +10,7 @@ import (
 
 	"superd/config/codec"
 	"superd/config/document"
+	"superd/config/pages"
 	"superd/config/receiver"
 	"superd/internal/words"
 	"superd/sandbox"
@@ -17,7 +18,7 @@ import (
 
 // builtin returns a builder with the built-in defaults.
 func builtin() *builder {
-	d := &builder{superd: Superd{ExitWhen: ExitNever}}
+	d := &builder{superd: Superd{ExitWhen: ExitNever}, web: pages.Settings{Listen: pages.DefaultListen}}
 	d.Program = Program{
 		Settings: &Settings{
 			InheritEnvironment: true,
@@ -68,6 +69,7 @@ type builder struct {
 	superd  Superd
 	control Control
 	compat  Compat
+	web     pages.Settings
 	include []string
 
 	parent *builder               // has the values not set here; nil for the built-in one
@@ -193,7 +195,7 @@ func unknownKey(v codec.Value, table, prefix string) (meant string) {
 	name := v.Key[len(v.Key)-1]
 	here := subkeys(table, prefix)
 	if table == "" {
-		here = append(here, "superd", "control", "compat", "defaults", "program", "socket", receiver.Table)
+		here = append(here, "superd", "control", "compat", "web", "defaults", "program", "socket", receiver.Table)
 	}
 	for _, k := range keys() {
 		if k.name == name && k.table != table {
@@ -249,7 +251,7 @@ func tableHint(table string) string {
 		return "at the top of the file"
 	case "superd":
 		return "in [superd]"
-	case "control", "compat":
+	case "control", "compat", "web":
 		return "in [" + table + "]"
 	case "socket":
 		return "in [socket.NAME]"

@@ -2,48 +2,16 @@ package config
 
 import (
 	"slices"
-	"strconv"
 	"syscall"
 
 	"superd/config/codec"
-	"superd/internal/signame"
 )
 
-// An ExitStatus is how a process ends: an exit code from 0 to 255, or a signal, which is the number
-// of the signal negated. A journal has it as an integer.
-type ExitStatus int
+// An ExitStatus is how a process ends.
+type ExitStatus = codec.ExitStatus
 
 // KilledBy returns the ExitStatus of a process that the signal has ended.
-func KilledBy(sig syscall.Signal) ExitStatus { return -ExitStatus(sig) }
-
-// exitStatus reads an exit code, or a signal by its name: a number as a string could mean both.
-var exitStatus = codec.Codec[ExitStatus]{
-	Name: "exit code or signal",
-	Schema: func() *codec.Schema {
-		return &codec.Schema{AnyOf: []any{codec.Integer(0, 255).Schema(), codec.StopSignal.Schema()}}
-	},
-	Show: func(s ExitStatus) string {
-		if s < 0 {
-			return strconv.Quote(signame.Name(syscall.Signal(-s)))
-		}
-		return strconv.Itoa(int(s))
-	},
-	Read: func(v codec.Value) (ExitStatus, bool) {
-		switch raw := v.Raw.(type) {
-		case int64:
-			code, ok := codec.Integer(0, 255).Read(v)
-			return ExitStatus(code), ok
-		case string:
-			if _, err := strconv.Atoi(raw); err == nil {
-				break
-			}
-			sig, ok := codec.StopSignal.Read(v)
-			return KilledBy(sig), ok
-		}
-		v.Fail(`must be an exit code such as 3 or a signal such as "SIGTERM", got %s`, v.Describe())
-		return 0, false
-	},
-}
+func KilledBy(sig syscall.Signal) ExitStatus { return codec.KilledBy(sig) }
 
 // sortedSet returns the values in order, each once.
 func sortedSet[T int | ExitStatus](values []T) []T {

@@ -13,7 +13,8 @@ import (
 
 // A key describes one key of the configuration.
 type key struct {
-	table string // "superd", "socket", "program" (also [defaults]), or "" for the top of the file
+	// "superd", "control", "web", "socket", "program" (also [defaults]), or "" for the top
+	table string
 	name  string // dotted below its table: "backoff.initial"
 	codec string // how it is written, for the reference
 	shape func() *codec.Schema
@@ -199,7 +200,7 @@ var keys = sync.OnceValue(func() []key {
 		bind("program", "success_exit_codes", codec.List("array of integers", codec.Integer(0, 255)),
 			func(d *builder) *[]int { return &d.SuccessExitCodes },
 			"Exit codes that count as success."),
-		bind("program", "no_restart_exit_codes", codec.List("array of exit codes and signals", exitStatus),
+		bind("program", "no_restart_exit_codes", codec.List("array of exit codes and signals", codec.ExitStatusValue),
 			func(d *builder) *[]ExitStatus { return &d.NoRestartExitCodes },
 			"Exit codes, and signals such as `\"SIGTERM\"`, after which it is not restarted, whatever "+
 				"`restart` says. They do not count for a program that superd ends."),
@@ -332,7 +333,7 @@ var keys = sync.OnceValue(func() []key {
 			"A command that fails if the program's configuration has a mistake. It precedes a "+
 				"reload of the program and a restart by an operator, which it can prevent."),
 
-		reading("`\"<instance>.log\"`", bind("program", "log.file", logFile,
+		reading("`\"<instance>.log\"`", bind("program", "log.file", codec.LogFile,
 			func(d *builder) *string { return &d.Log.File },
 			"The log file, relative to `log_dir`. Two instances cannot share one.")),
 		bind("program", "log.format", codec.Choice(LogRaw, LogDirect, LogText, LogJSON),
@@ -358,7 +359,7 @@ var keys = sync.OnceValue(func() []key {
 			"Standard error goes into the same pipe as standard output; into its own file; or "+
 				"into the same log, each line marked with its stream. See [Standard "+
 				"error](#standard-error)."),
-		reading("`\"<instance>.err.log\"`", bind("program", "log.stderr_file", logFile,
+		reading("`\"<instance>.err.log\"`", bind("program", "log.stderr_file", codec.LogFile,
 			func(d *builder) *string { return &d.Log.StderrFile },
 			"The file of standard error, with `stderr = \"separate\"`.")),
 		bind("program", "log.overflow", codec.Choice(OverflowBlock, OverflowDrop),
@@ -450,7 +451,7 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) **int64 { return &d.Limits.Tasks },
 			"Processes and threads (cgroup v2 controller `pids`). Above it a fork of the "+
 				"program fails."),
-	}, sandboxKeys(), programSocketKeys(), rollingKeys(), socketKeys())
+	}, webKeys(), sandboxKeys(), programSocketKeys(), rollingKeys(), socketKeys())
 })
 
 // findKey returns the key of a table, nil if there is none.

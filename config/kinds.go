@@ -3,10 +3,8 @@ package config
 import (
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strconv"
-	"strings"
 
 	"superd/config/codec"
 	"superd/config/document"
@@ -23,15 +21,6 @@ var programRef = codec.Text("string", "the name of a program", func(s string) (s
 }, strconv.Quote)
 
 var groupName = codec.Text("string", "the name of a group", func(s string) (string, error) { return s, checkName("group", s) }, strconv.Quote)
-
-// logFile reads a path that stays relative to the log directory, which is unknown here.
-var logFile = codec.Text("path", "a path", func(s string) (string, error) {
-	if s == "" || strings.HasSuffix(s, "/") || path.Base(s) == "." || path.Base(s) == ".." {
-		return "",
-			fmt.Errorf("%s is not a file: write a name such as \"web.log\"", document.Quote(s))
-	}
-	return path.Clean(s), nil
-}, codec.QuoteSet)
 
 // compression reads false, true or the name of a compression.
 var compression = codec.Codec[Compression]{

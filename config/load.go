@@ -122,7 +122,7 @@ func (l *loader) config(path string) *Config {
 	}
 	names := l.reader.Names()
 	c := &Config{
-		Path: path, Files: names, Superd: l.root.superd, Control: l.root.control, Compat: l.root.compat,
+		Path: path, Files: names, Superd: l.root.superd, Control: l.root.control, Compat: l.root.compat, Web: l.root.web,
 		Errors: l.report.Errors.Sorted(names), Warnings: l.report.Warnings.Sorted(names),
 		envSums: l.reader.EnvSums(),
 	}
@@ -175,7 +175,7 @@ func (l *loader) top(main *document.Document) {
 		switch name {
 		case "include":
 			l.root.decodeKey(entry, findKey("", name))
-		case "superd", "control", "compat":
+		case "superd", "control", "compat", "web":
 			l.root.decode(entry, name, "")
 		case "defaults":
 			l.defaults.decode(entry, "program", "")
@@ -231,7 +231,7 @@ func (l *loader) included(v codec.Value, path string) {
 			l.collect(entry)
 		case "include":
 			entry.FailKey("an included file can't include others: list them in %s", v.Name)
-		case "superd", "control", "compat", "defaults":
+		case "superd", "control", "compat", "web", "defaults":
 			entry.FailKey("an included file may hold [program.NAME], [socket.NAME] and [notify.NAME] tables only: move this to %s",
 				v.Name)
 		default:
@@ -260,6 +260,7 @@ func (l *loader) readPrograms() {
 	l.checkLogs()
 	l.checkPIDFiles()
 	l.checkMaxTotal()
+	l.checkWeb()
 	l.checkDirectories()
 	l.checkVariables()
 	l.checkMachine()

@@ -41,7 +41,8 @@ func renderKeys() string {
 	var b strings.Builder
 	base := builtin()
 	for _, section := range []struct{ table, title string }{
-		{"", "Top of the file"}, {"superd", "`[superd]`"}, {"control", "`[control]`"}, {"compat", "`[compat]`"}, {"program", "`[program.NAME]` and `[defaults]`"},
+		{"", "Top of the file"}, {"superd", "`[superd]`"}, {"control", "`[control]`"}, {"compat", "`[compat]`"}, {"web", "`[web]`"},
+		{"program", "`[program.NAME]` and `[defaults]`"},
 		{"socket", "`[socket.NAME]`"},
 	} {
 		fmt.Fprintf(&b, "\n### %s\n\n| key | type | default | meaning |\n| --- | --- | --- | --- |\n", section.title)

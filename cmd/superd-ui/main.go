@@ -24,6 +24,9 @@ const (
 	statusNoSuperd = 4 // no superd answers
 )
 
+// version is set when a release is built: -ldflags '-X main.version=1.2.3'.
+var version = "devel"
+
 // heapGrowth is when Go collects garbage, in percent of what lives: an answer is short-lived, and
 // large with a thousand programs.
 const heapGrowth = 400
@@ -44,7 +47,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.PersistentPreRun = func(*cobra.Command, []string) { begun = true }
-	root.AddCommand(newMetricsCommand(), newTopCommand(), newImportCommand(), newRunFromCommand())
+	root.AddCommand(newMetricsCommand(), newTopCommand(), newWebCommand(), newImportCommand(), newRunFromCommand())
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

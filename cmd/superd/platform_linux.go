@@ -13,7 +13,8 @@ import (
 
 // platformCommands are the commands that only Linux has.
 var platformCommands = []subcommand{
-	{"top", ui.Top}, {"import", ui.Import}, {"metrics", ui.Metrics}, {"doctor", newDoctorCommand},
+	{"top", ui.Top}, {"import", ui.Import}, {"metrics", ui.Metrics}, {"web", ui.Web},
+	{"doctor", newDoctorCommand},
 	{"clean-cgroup", newCleanCgroupCommand},
 }
 

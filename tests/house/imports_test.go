@@ -35,8 +35,8 @@ var allowed = map[string]string{
 		procs/host procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot
 		sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
-	"cmd/superd-ui": `control control/locate control/remote importer importer/draft internal/terminal metrics
-		top`,
+	"cmd/superd-ui": `config config/pages control control/locate control/remote importer importer/draft
+		internal/terminal metrics top web`,
 	"compat/xmlrpc":        "",
 	"compat/socket":        "compat/supervisor control control/server internal/safepath",
 	"compat/supervisorctl": `compat/supervisor compat/xmlrpc control control/locate internal/terminal`,
@@ -109,7 +109,7 @@ var allowed = map[string]string{
 	"procs/snapshot/snapshottest": "config",
 	"keeper":                      "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
 	"keeper/fdstore":              "",
-	"config": `config/codec config/document config/enablement config/environ config/listen
+	"config": `config/codec config/document config/enablement config/environ config/listen config/pages
 		config/receiver internal/passwd internal/privilege internal/rlimit internal/signame
 		internal/words sandbox`,
 	"config/codec":    "config/document internal/rlimit internal/signame internal/words",
@@ -182,6 +182,8 @@ var allowed = map[string]string{
 	"alerts/deliver":          `alerts config config/receiver internal/escape internal/terminal procs/eventlog`,
 	"config/receiver":         "config/codec config/document internal/words",
 	"procs/instance/flapping": "internal/words procs/snapshot",
+	"web":                     "control internal/safepath metrics",
+	"config/pages":            "config/codec config/document",
 }
 
 // imports returns what each package of superd itself imports of superd, on Linux, without tests.

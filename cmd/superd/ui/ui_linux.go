@@ -20,6 +20,11 @@ func Metrics() *cobra.Command {
 	return uiCommand("metrics", "Print or serve metrics for Prometheus")
 }
 
+// Web returns the command `superd web`.
+func Web() *cobra.Command {
+	return uiCommand("web", "Show programs in a browser")
+}
+
 // Top returns the command `superd top`.
 func Top() *cobra.Command {
 	return uiCommand("top", "Show programs on a screen that follows them")

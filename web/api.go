@@ -1,0 +1,205 @@
+package web
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"superd/control"
+)
+
+// A call is a request of the control socket that pages and scripts may make.
+type call struct {
+	method string
+	path   string // {name} stands for a program
+	least  role   // who may
+}
+
+// calls are those of docs/api.md, without execute, shutdown and upgrade: a login at a browser is
+// not as much as one at the machine.
+func calls() []call {
+	all := []call{
+		{"GET", "/v1/status", roleViewer},
+		{"GET", "/v1/status/watch", roleViewer},
+		{"GET", "/v1/programs/{name}/logs", roleViewer},
+		{"GET", "/v1/logs", roleViewer},
+		{"POST", "/v1/logs", roleViewer},
+		{"GET", "/v1/tree", roleViewer},
+		{"GET", "/v1/sockets", roleViewer},
+		{"GET", "/v1/programs/{name}/why", roleViewer},
+		{"GET", "/v1/why", roleViewer},
+		{"GET", "/v1/events", roleViewer},
+		{"GET", "/v1/history", roleViewer},
+		{"GET", "/v1/config", roleViewer},
+		{"GET", "/v1/version", roleViewer},
+		{"GET", "/v1/counters", roleViewer},
+		{"POST", "/v1/scale", roleOperator},
+		{"POST", "/v1/reload", roleOperator},
+	}
+	for _, verb := range []string{"start", "stop", "restart", "signal", "reset-failed", "reload", "continue", "undo"} {
+		all = append(all, call{"POST", "/v1/programs/" + verb, roleOperator},
+			call{"POST", "/v1/programs/{name}/" + verb, roleOperator})
+	}
+	return all
+}
+
+// api returns the handler of the paths below /api/: those of the control socket of the first host,
+// and with the name of a host before /v1 those of that one.
+func (s *Server) api() http.Handler {
+	mux := http.NewServeMux()
+	for _, c := range calls() {
+		serve := func(w http.ResponseWriter, r *http.Request) {
+			if err := s.pass(w, r, c); err != nil {
+				refuse(w, err)
+			}
+		}
+		mux.HandleFunc(c.method+" /api"+c.path, serve)
+		mux.HandleFunc(c.method+" /api/{host}"+c.path, serve)
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if _, err := s.auth.require(r, roleViewer); err != nil {
+			refuse(w, err)
+			return
+		}
+		refuse(w, &control.Error{Status: http.StatusNotFound,
+			Message: fmt.Sprintf("no request %s %s here", r.Method, r.URL.Path), Remedy: "see docs/web.md for what pages may do"})
+	})
+	return mux
+}
+
+// pass passes a request on to superd, and its answer back.
+func (s *Server) pass(w http.ResponseWriter, r *http.Request, c call) error {
+	who, err := s.auth.require(r, c.least)
+	if err != nil {
+		return err
+	}
+	if s.options.ReadOnly && c.least > roleViewer {
+		return &control.Error{Status: http.StatusForbidden, Message: "this server changes nothing",
+			Remedy: "use superd ctl, or start superd web without read_only"}
+	}
+	h, err := s.host(r.PathValue("host"))
+	if err != nil {
+		return err
+	}
+	q := question{
+		post: c.method == http.MethodPost, query: r.URL.Query(),
+		path: strings.Replace(c.path, "{name}", url.PathEscape(r.PathValue("name")), 1),
+	}
+	if q.post {
+		if q.form, err = formOf(r); err != nil {
+			return err
+		}
+	}
+	release, err := s.occupy()
+	if err != nil {
+		return err
+	}
+	defer release()
+	if isEndless(r) {
+		if !s.streams.take(who.id) {
+			return errBusy
+		}
+		defer s.streams.give(who.id)
+	}
+	if c.least > roleViewer {
+		s.options.Log.Info("request", "path", q.path, "query", q.query.Encode(), "host", h.name, "by", who.role, "from", clientOf(r))
+	}
+	answer, err := h.ask(r.Context(), q)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	for _, name := range []string{"Content-Type", "Content-Length", "Retry-After"} {
+		if value := answer.Header.Get(name); value != "" {
+			w.Header().Set(name, value)
+		}
+	}
+	w.WriteHeader(answer.StatusCode)
+	if isEndless(r) { // the first line may take any time
+		_ = http.NewResponseController(w).Flush() // an error is that of the first write
+	}
+	if err := copyOn(w, answer.Body); err != nil {
+		panic(http.ErrAbortHandler) // shows the client that the answer is not complete
+	}
+	return nil
+}
+
+// isEndless reports whether the answer to a request of superd may have no end.
+func isEndless(r *http.Request) bool {
+	return strings.HasSuffix(r.URL.Path, "/watch") || r.URL.Query().Has("follow")
+}
+
+// formOf returns the form in the body of a request; nil if it has none.
+func formOf(r *http.Request) (io.Reader, error) {
+	if r.ContentLength == 0 {
+		return nil, nil
+	}
+	kind := r.Header.Get("Content-Type")
+	if parsed, _, err := mime.ParseMediaType(kind); err != nil || parsed != formType {
+		return nil, &control.Error{Status: http.StatusUnsupportedMediaType, Message: fmt.Sprintf("not a form: %q", kind),
+			Remedy: "send parameters in the query or as " + formType}
+	}
+	text, err := io.ReadAll(r.Body) // already read within limits
+	return bytes.NewReader(text), err
+}
+
+// copyOn copies an answer as it comes.
+func copyOn(w http.ResponseWriter, from io.Reader) error {
+	connection, buffer := http.NewResponseController(w), make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			if _, err := w.Write(buffer[:n]); err != nil {
+				return err
+			}
+			if err := connection.Flush(); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// download sends the whole log of an instance as a file.
+func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
+	h, err := s.host(r.FormValue("host"))
+	if err != nil {
+		return err
+	}
+	name := r.FormValue("instance")
+	if name == "" {
+		name = r.FormValue("name")
+	}
+	if name == "" {
+		return &control.Error{Status: http.StatusBadRequest, Message: "no instance is named", Remedy: "add instance=NAME"}
+	}
+	release, err := s.occupy()
+	if err != nil {
+		return err
+	}
+	defer release()
+	log, err := h.stream(r.Context(), question{path: "/v1/programs/" + url.PathEscape(name) + "/logs"})
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	header := w.Header()
+	header.Set("Content-Type", "text/plain; charset=utf-8")
+	header.Set("Content-Disposition", mime.FormatMediaType("attachment",
+		map[string]string{"filename": fmt.Sprintf("%s-%s.log", name, time.Now().Format("20060102-150405"))}))
+	if err := copyOn(w, log); err != nil {
+		panic(http.ErrAbortHandler) // shows the client that the file is not complete
+	}
+	return nil
+}

@@ -1,0 +1,263 @@
+package web
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"superd/control"
+)
+
+// A role is what somebody may do.
+type role byte
+
+const (
+	roleNone role = iota
+	roleViewer
+	roleOperator
+)
+
+// String returns the name of the role in /session.
+func (r role) String() string { return [...]string{"none", "viewer", "operator"}[r] }
+
+// Tokens are the secrets by which people and scripts log in.
+type Tokens struct {
+	Operator string
+	Viewer   string // "": there are no viewers
+}
+
+const (
+	sessionLife  = 7 * 24 * time.Hour
+	renewAfter   = 24 * time.Hour // a cookie that is older is replaced
+	maxRevoked   = 4096
+	cookiePrefix = "superd_session_"
+)
+
+// auth finds out who has sent a request.
+//
+// A session is a cookie with a role, its end and a random identity, authenticated by HMAC-SHA256
+// with a key from the token. So nothing is kept for it, it outlives this process, and it ends when
+// the token is replaced. A session that was logged out is remembered until it would have ended.
+type auth struct {
+	tokens [roleOperator + 1]string // by role; "": nobody has the role
+	cookie http.Cookie              // without a value
+	log    *slog.Logger
+
+	failures throttle
+
+	mu      sync.Mutex
+	revoked map[identity]time.Time // when the session would have ended
+}
+
+// An identity tells sessions apart.
+type identity [16]byte
+
+// A session is who has sent a request.
+type session struct {
+	id    identity
+	role  role
+	until time.Time // zero for a token in the request
+}
+
+func newAuth(o Options) *auth {
+	a := &auth{log: o.Log, revoked: map[identity]time.Time{}}
+	a.tokens[roleOperator], a.tokens[roleViewer] = o.Tokens.Operator, o.Tokens.Viewer
+	a.cookie = http.Cookie{
+		// A cookie is for all ports of a host: without the number, two servers would replace the
+		// cookies of each other.
+		Name: cookiePrefix + strconv.Itoa(o.Port),
+		Path: "/", HttpOnly: true, Secure: o.TLS, SameSite: http.SameSiteStrictMode,
+	}
+	return a
+}
+
+// require returns who has sent a request, if they have at least that role.
+func (a *auth) require(r *http.Request, least role) (session, error) {
+	who, err := a.identify(r)
+	switch {
+	case err != nil:
+		return session{}, err
+	case who.role == roleNone:
+		return session{}, &control.Error{Status: http.StatusUnauthorized, Message: "not logged in",
+			Remedy: "log in with the token, or send it as the header Authorization: Bearer TOKEN"}
+	case who.role < least:
+		return session{}, &control.Error{Status: http.StatusForbidden, Message: "viewers may not do this",
+			Remedy: "log in with the token of operators"}
+	}
+	return who, nil
+}
+
+// identify returns who has sent a request. The error is that of a token that is wrong.
+func (a *auth) identify(r *http.Request) (session, error) {
+	if header := r.Header.Get("Authorization"); header != "" {
+		scheme, token, _ := strings.Cut(header, " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return session{}, &control.Error{Status: http.StatusUnauthorized, Message: "not a scheme of this server: " + scheme,
+				Remedy: "send Authorization: Bearer TOKEN"}
+		}
+		role, err := a.check(r, strings.TrimSpace(token))
+		if err != nil {
+			return session{}, err
+		}
+		sum := sha256.Sum256([]byte(token))
+		return session{id: identity(sum[:16]), role: role}, nil
+	}
+	cookie, err := r.Cookie(a.cookie.Name)
+	if err != nil {
+		return session{}, nil //nolint:nilerr // there is none: nobody has logged in
+	}
+	return a.read(cookie.Value, time.Now()), nil
+}
+
+// check returns the role of a token. It takes the same time for each wrong token, and counts it.
+func (a *auth) check(r *http.Request, token string) (role, error) {
+	from := clientOf(r)
+	if wait := a.failures.wait(from, time.Now()); wait > 0 {
+		return roleNone, &throttledError{wait, &control.Error{Status: http.StatusTooManyRequests,
+			Message: "too many wrong tokens", Remedy: fmt.Sprintf("try again in %.0f s", math.Ceil(wait.Seconds()))}}
+	}
+	given, found := sha256.Sum256([]byte(token)), roleNone
+	for role, known := range a.tokens {
+		sum := sha256.Sum256([]byte(known))
+		if subtle.ConstantTimeCompare(given[:], sum[:]) == 1 && known != "" {
+			found = max(found, roleOf(role))
+		}
+	}
+	if found == roleNone {
+		a.failures.add(from, time.Now())
+		a.log.Warn("a login was refused", "from", from)
+		return roleNone, &control.Error{Status: http.StatusForbidden, Message: "not the token",
+			Remedy: "copy it from the token file, which `superd web` names when it starts"}
+	}
+	return found, nil
+}
+
+func roleOf(i int) role { return role(i) } //nolint:gosec // an index of tokens
+
+// A throttledError has the time after which a client may try again.
+type throttledError struct {
+	wait time.Duration
+	err  *control.Error
+}
+
+func (e *throttledError) Error() string { return e.err.Error() }
+
+func (e *throttledError) Unwrap() error { return e.err }
+
+// login exchanges a token for a cookie.
+func (s *Server) login(w http.ResponseWriter, r *http.Request) {
+	var given struct {
+		Token string `json:"token"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&given); err != nil {
+		refuse(w, &control.Error{Status: http.StatusBadRequest, Message: fmt.Sprintf("read login: %v", err),
+			Remedy: `send {"token":"TOKEN"}`})
+		return
+	}
+	role, err := s.auth.check(r, strings.TrimSpace(given.Token))
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	s.auth.issue(w, role)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// logout ends the session of a request, if it has one.
+func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
+	if cookie, err := r.Cookie(s.auth.cookie.Name); err == nil {
+		s.auth.revoke(s.auth.read(cookie.Value, time.Now()))
+	}
+	expired := s.auth.cookie
+	expired.MaxAge = -1
+	http.SetCookie(w, &expired)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// issue begins a session.
+func (a *auth) issue(w http.ResponseWriter, r role) {
+	made := session{role: r, until: time.Now().Add(sessionLife)}
+	_, _ = rand.Read(made.id[:]) // never fails
+	cookie := a.cookie
+	cookie.Value, cookie.MaxAge = a.write(made), int(sessionLife/time.Second)
+	http.SetCookie(w, &cookie)
+}
+
+// renew replaces the cookie of a session that was not begun today, so that a page in use stays
+// logged in.
+func (a *auth) renew(w http.ResponseWriter, who session) {
+	if !who.until.IsZero() && time.Until(who.until) < sessionLife-renewAfter {
+		a.issue(w, who.role)
+		a.revoke(who)
+	}
+}
+
+func (a *auth) revoke(s session) {
+	if s.role == roleNone {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for id, until := range a.revoked {
+		if len(a.revoked) >= maxRevoked || time.Now().After(until) {
+			delete(a.revoked, id)
+		}
+	}
+	a.revoked[s.id] = s.until
+}
+
+// The content of a cookie: the role, the end of the session in seconds since 1970, the identity,
+// and the code that authenticates these.
+const (
+	endAt      = 1
+	identityAt = endAt + 8
+	codeAt     = identityAt + len(identity{})
+	cookieSize = codeAt + sha256.Size
+)
+
+func (a *auth) write(s session) string {
+	text := make([]byte, codeAt, cookieSize)
+	text[0] = byte(s.role)
+	binary.BigEndian.PutUint64(text[endAt:], uint64(s.until.Unix())) //nolint:gosec // after 1970
+	copy(text[identityAt:], s.id[:])
+	return base64.RawURLEncoding.EncodeToString(append(text, a.code(s.role, text)...))
+}
+
+// read returns the session of a cookie; that of nobody if it is not valid at now.
+func (a *auth) read(value string, now time.Time) session {
+	text, err := base64.RawURLEncoding.DecodeString(value)
+	if err != nil || len(text) != cookieSize || role(text[0]) > roleOperator || a.tokens[text[0]] == "" {
+		return session{}
+	}
+	s := session{role: role(text[0]), id: identity(text[identityAt:codeAt])}
+	if !hmac.Equal(text[codeAt:], a.code(s.role, text[:codeAt])) {
+		return session{}
+	}
+	s.until = time.Unix(int64(binary.BigEndian.Uint64(text[endAt:])), 0) //nolint:gosec // as written
+	a.mu.Lock()
+	_, revoked := a.revoked[s.id]
+	a.mu.Unlock()
+	if revoked || now.After(s.until) {
+		return session{}
+	}
+	return s
+}
+
+func (a *auth) code(r role, text []byte) []byte {
+	code := hmac.New(sha256.New, []byte(a.tokens[r]))
+	code.Write([]byte("superd web session\x00"))
+	code.Write(text)
+	return code.Sum(nil)
+}
