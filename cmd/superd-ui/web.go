@@ -24,8 +24,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"superd/config"
-	"superd/config/places"
 	"superd/config/pages"
+	"superd/config/places"
 	"superd/control"
 	"superd/control/remote"
 	"superd/internal/terminal"
