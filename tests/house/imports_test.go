@@ -37,7 +37,7 @@ var allowed = map[string]string{
 		procs/host procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot
 		sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
-	"cmd/superd-ui": `config config/pages control control/locate control/remote importer importer/draft
+	"cmd/superd-ui": `config config/pages config/places control control/locate control/remote importer importer/draft
 		internal/terminal metrics top web`,
 	"compat/xmlrpc":        "",
 	"compat/socket":        "compat/supervisor control control/server internal/safepath",
