@@ -67,7 +67,7 @@ func TestEnable(t *testing.T) {
 	if got := s.Read("superd.toml"); got != before {
 		t.Errorf("the configuration has changed:\n%s", got)
 	}
-	d = s.Start()
+	s.Start()
 	s.WaitState("off", "running")
 	check("after an orderly end")
 	if st := s.Status("web"); st.State != "stopped" {

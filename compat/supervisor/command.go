@@ -172,8 +172,7 @@ func (s *Supervisor) start(ctx context.Context, all []Process, wait bool) ([]*xm
 // startFault returns the fault of a start that has failed. A process that ends too early is a spawn
 // error for supervisord, too.
 func startFault(st *control.Status) int {
-	switch stateOf(st) {
-	case Backoff, Fatal:
+	if state := stateOf(st); state == Backoff || state == Fatal {
 		return SpawnError
 	}
 	return AbnormalTermination

@@ -129,6 +129,7 @@ func (s State) String() string {
 		return "EXITED"
 	case Fatal:
 		return "FATAL"
+	case Unknown:
 	}
 	return "UNKNOWN"
 }
@@ -254,6 +255,7 @@ func (p *Process) Description() string {
 			return "Not started"
 		}
 		return p.Stop.Local().Format("Jan 02 03:04 PM")
+	case Starting, Stopping, Unknown:
 	}
 	return ""
 }

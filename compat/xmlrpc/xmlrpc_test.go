@@ -70,7 +70,7 @@ func TestReadCall(t *testing.T) {
 }
 
 func FuzzReadCall(f *testing.F) {
-	f.Add([]byte(AppendCall(nil, "a.b", []any{map[string]any{"c": 1.5}}, nil)))
+	f.Add(AppendCall(nil, "a.b", []any{map[string]any{"c": 1.5}}, nil))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		method, params, err := ReadCall(bytes.NewReader(text))
 		if err != nil || strings.ContainsRune(method, '\uFFFD') {
