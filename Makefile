@@ -6,7 +6,7 @@ TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-metrics test-supervisor bench bench-sandbox bench-loop bench-quick clean test-schema test-switch test-web
+.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-metrics bench bench-sandbox bench-loop bench-quick clean test-schema test-switch test-web
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -124,10 +124,6 @@ test-metrics: ## have Debian's Prometheus scrape and check the metrics of superd
 	tests/prometheus/install-deps.sh
 	go test ./tests/prometheus -prometheus -count=1 -v -timeout 10m
 
-test-supervisor: ## give the same commands to supervisord and superd (root; 3 minutes)
-	tests/supervisor/install-deps.sh
-	go test ./tests/supervisor -supervisor -count=1 -v -timeout 20m
-
 # The versions whose answers the tests know.
 SCHEMA_TOOLS = @taplo/cli@0.7.0 @taplo/lsp@0.8.0 @redocly/cli@2.77.0
 test-schema: ## have taplo and redocly check the schema and openapi.yaml (needs npm; 1 minute)
@@ -136,10 +132,12 @@ test-schema: ## have taplo and redocly check the schema and openapi.yaml (needs 
 	go test ./tests/schema -count=1 -v -timeout 10m -tools "$$tools/node_modules/.bin"
 
 UNITS ?= /tmp/superd-test-units
-test-switch: ## compare with Debian's supervisor, and import units of its daemons (root; 3 minutes)
+test-switch: ## compare with Debian's supervisor, by files and by commands (root; 6 minutes)
 	tests/switch/install-deps.sh $(UNITS)
+	tests/supervisor/install-deps.sh
 	go test ./importer/supervisord -run Oracle -oracle -count=1 -v
 	go test ./tests/switch -switch -units $(UNITS) -count=1 -v -timeout 15m
+	go test ./tests/supervisor -supervisor -count=1 -v -timeout 20m
 
 # What npm fetches for the tests of the pages
 WEB_DEPS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/superd-test-web

@@ -1,7 +1,7 @@
 // Package supervisor runs Debian's supervisord and a superd beside each other, and gives the same
 // commands to both: by Debian's supervisorctl, unchanged, by superd's own, and by Ansible.
 //
-// make test-supervisor installs supervisor and Ansible, and runs this.
+// make test-switch installs supervisor and Ansible, and runs this.
 package supervisor
 
 import (
@@ -115,7 +115,7 @@ type pair struct {
 func newPair(t *testing.T) *pair {
 	t.Helper()
 	if !*enabled {
-		t.Skip("make test-supervisor runs this")
+		t.Skip("make test-switch runs this")
 	}
 	p := &pair{t: t, superd: harness.NewSite(t, "")}
 	p.dir = p.superd.Path("supervisord")
