@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -178,9 +179,10 @@ func (p *server) one(query string) float64 {
 	return -1
 }
 
-// TestScrape: Prometheus scrapes 1,000 programs each second. The fastest scrape takes 50 ms at
-// most: what else the machine does only adds to that. The lag of the loop is logged; BenchmarkMeter
-// in procs measures superd's own share of it.
+// TestScrape: Prometheus scrapes 1,000 programs each second. The fastest answer takes 50 ms at most:
+// what else the machine does only adds to that. What Prometheus calls a scrape is logged: it has
+// the time in which that stores the values. The lag of the loop is logged, too; BenchmarkMeter in
+// procs measures superd's own share of it.
 func TestScrape(t *testing.T) {
 	const programs, longest = 1000, 50 * time.Millisecond
 	var file strings.Builder
@@ -232,9 +234,30 @@ func TestScrape(t *testing.T) {
 	t.Logf("%d scrapes of %.0f series: %.0f ms at least, median %.0f ms, %.0f ms at most; loop lag %.1f ms",
 		len(took), p.one("scrape_samples_scraped"), took[0]*1e3, took[len(took)/2]*1e3, took[len(took)-1]*1e3,
 		p.one("superd_loop_lag_seconds")*1e3)
-	if took[0] > longest.Seconds() {
-		t.Errorf("no scrape took less than %.0f ms, want %v", took[0]*1e3, longest)
+	var answers []time.Duration
+	for range enough {
+		answers = append(answers, answerTime(t, "http://"+address+"/metrics"))
 	}
+	slices.Sort(answers)
+	t.Logf("%d answers: %v at least, median %v, %v at most", enough, answers[0], answers[enough/2], answers[enough-1])
+	if answers[0] > longest {
+		t.Errorf("no answer took less than %v, want %v", answers[0], longest)
+	}
+}
+
+// answerTime returns how long an answer takes, to its last byte.
+func answerTime(t *testing.T, url string) time.Duration {
+	t.Helper()
+	begun := time.Now()
+	answer, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(begun).Round(100 * time.Microsecond)
 }
 
 // dashboardQueries returns the queries of the dashboard, with values for its variables.
