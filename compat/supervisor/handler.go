@@ -79,7 +79,8 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 	body := http.MaxBytesReader(w, r.Body, maxCall)
 	method, params, err := xmlrpc.ReadCall(body)
 	if err == nil {
-		_, err = io.Copy(io.Discard, body) // net/http notices the end of a client only after the body
+		// Only after the body net/http notices the end of a client
+		_, err = io.Copy(io.Discard, body)
 	}
 	_ = client.SetReadDeadline(time.Time{})
 	if err != nil || method == "" {
@@ -169,8 +170,8 @@ type method struct {
 	call  func(c *call, a arguments) (any, error)
 }
 
-// arguments are the parameters of a call. A method asks them for all that it needs, and does nothing
-// if one had the wrong type.
+// arguments are the parameters of a call. A method asks them for all that it needs, and does
+// nothing if one had the wrong type.
 type arguments struct {
 	all []any
 	bad *bool

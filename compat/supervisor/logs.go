@@ -58,7 +58,8 @@ func (s *Supervisor) openLog(ctx context.Context, open OpenFunc, spec string, of
 	return file, nil
 }
 
-// ReadLog returns at most length bytes of a log file from offset. A negative offset is from the end.
+// ReadLog returns at most length bytes of a log file from offset. A negative offset is from the
+// end.
 func (s *Supervisor) ReadLog(ctx context.Context, open OpenFunc, spec string, of Stream, offset, length int) (string, error) {
 	file, err := s.openLog(ctx, open, spec, of)
 	if errors.Is(err, errNoLog) {
