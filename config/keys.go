@@ -14,7 +14,7 @@ import (
 
 // A key describes one key of the configuration.
 type key struct {
-	// "superd", "control", "compat", "web", "socket" or "program" (also [defaults]); "": the top
+	// "superd", "control", "compat", "web", "socket", "program" (also [defaults]), "" for the top
 	table string
 	name  string // dotted below its table: "backoff.initial"
 	codec string // how it is written, for the reference

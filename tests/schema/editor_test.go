@@ -131,10 +131,6 @@ func TestEditor(t *testing.T) {
 		`sto`,
 		"[socket.http]",
 		`listen = ":80"`,
-		"[notify.ops]",
-		`exec = "true"`,
-		`on = ["failed"]`,
-		`re`,
 	}
 	text := strings.Join(lines, "\n") + "\n"
 	write(t, dir, "superd.toml", text)
@@ -150,8 +146,6 @@ func TestEditor(t *testing.T) {
 		{"completion", 3, 11, []string{`on-failure`, `always`, `never`}},
 		{"completion", 4, 15, []string{`SIGTERM`, `SIGHUP`}},
 		{"completion", 6, 3, []string{`stop_timeout`, `stop_command`}},
-		{"hover", 11, 1, []string{"What it is told of", "docs/alerts.md"}},
-		{"completion", 12, 2, []string{`repeat`, `webhook`}},
 	}
 	for _, tt := range tests {
 		params := map[string]any{
