@@ -3,6 +3,7 @@ package xmlrpc
 import (
 	"bytes"
 	"errors"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -25,7 +26,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("call with %#v comes back as %s%#v, %v", v, method, params, err)
 		}
 	}
-	if v, err := ReadAnswer(bytes.NewReader(Answer(1 << 40))); v != 1<<31-1 || err != nil {
+	if v, err := ReadAnswer(bytes.NewReader(Answer(math.MaxInt))); v != 1<<31-1 || err != nil {
 		t.Errorf("a large number comes back as %v, %v", v, err)
 	}
 	if v, err := ReadAnswer(bytes.NewReader(Answer("a\x1b[0m"))); v != "a\uFFFD[0m" || err != nil {
