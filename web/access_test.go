@@ -262,8 +262,8 @@ func TestCookie(t *testing.T) {
 	}
 }
 
-// TestWrongTokens: an address that has sent many wrong tokens has to wait, whatever it sends then;
-// a session that it has stays.
+// TestWrongTokens: an address that has sent many wrong tokens has to wait until it may send another
+// one. Sessions and right tokens from there are as good as before.
 func TestWrongTokens(t *testing.T) {
 	s := newSite(t)
 	cookie := s.login(operatorToken)
@@ -273,10 +273,14 @@ func TestWrongTokens(t *testing.T) {
 		}
 		s.do(request{method: "POST", path: "/login", body: `{"token":"wrong"}`})
 	}
-	answer, body := s.do(request{path: "/api/v1/version", token: operatorToken})
+	answer, body := s.do(request{path: "/api/v1/version", token: "wrong"})
 	if answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") == "" || !strings.Contains(body, "try again in") {
+		t.Errorf("one more wrong token: %s, %s", answer.Status, body)
+	}
+	if answer, body := s.do(request{path: "/api/v1/version", token: operatorToken}); answer.StatusCode != 200 {
 		t.Errorf("the right token after many wrong ones: %s, %s", answer.Status, body)
 	}
+	s.login(operatorToken)
 	if answer, _ := s.do(request{path: "/api/v1/version", cookie: cookie}); answer.StatusCode != 200 {
 		t.Errorf("a session: %s", answer.Status)
 	}

@@ -121,13 +121,25 @@ func (a *auth) identify(r *http.Request) (session, error) {
 	return a.read(cookie.Value, time.Now()), nil
 }
 
-// check returns the role of a token. It takes the same time for each wrong token, and counts it.
+// check returns the role of a token, and counts a wrong one. The right one is never throttled: all
+// users of this machine have the same address, and one of them could lock out the others.
 func (a *auth) check(r *http.Request, token string) (role, error) {
+	if found := a.match(token); found != roleNone {
+		return found, nil
+	}
 	from := clientOf(r)
 	if wait := a.failures.wait(from, time.Now()); wait > 0 {
 		return roleNone, &throttledError{wait, &control.Error{Status: http.StatusTooManyRequests,
 			Message: "too many wrong tokens", Remedy: fmt.Sprintf("try again in %.0f s", math.Ceil(wait.Seconds()))}}
 	}
+	a.failures.add(from, time.Now())
+	a.log.Warn("a login was refused", "from", from)
+	return roleNone, &control.Error{Status: http.StatusForbidden, Message: "not the token",
+		Remedy: "copy it from the token file, which `superd web` names when it starts"}
+}
+
+// match returns the role of a token. It takes the same time for each wrong one.
+func (a *auth) match(token string) role {
 	given, found := sha256.Sum256([]byte(token)), roleNone
 	for role, known := range a.tokens {
 		sum := sha256.Sum256([]byte(known))
@@ -135,13 +147,7 @@ func (a *auth) check(r *http.Request, token string) (role, error) {
 			found = max(found, roleOf(role))
 		}
 	}
-	if found == roleNone {
-		a.failures.add(from, time.Now())
-		a.log.Warn("a login was refused", "from", from)
-		return roleNone, &control.Error{Status: http.StatusForbidden, Message: "not the token",
-			Remedy: "copy it from the token file, which `superd web` names when it starts"}
-	}
-	return found, nil
+	return found
 }
 
 func roleOf(i int) role { return role(i) } //nolint:gosec // an index of tokens
