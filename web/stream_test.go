@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -217,6 +218,52 @@ func waitForOneStream(t *testing.T, s *site) {
 		if time.Now().After(end) {
 			t.Fatalf("%d streams are open", n)
 		}
+	}
+}
+
+// A deadlineRecorder has the last deadline for writes, and whether there was one at each write.
+type deadlineRecorder struct {
+	*httptest.ResponseRecorder
+	deadline time.Time
+	unbound  []string
+}
+
+func (d *deadlineRecorder) SetWriteDeadline(at time.Time) error { d.deadline = at; return nil }
+
+func (d *deadlineRecorder) SetReadDeadline(time.Time) error { return nil }
+
+func (d *deadlineRecorder) wrote(what string) {
+	if d.deadline.IsZero() {
+		d.unbound = append(d.unbound, what)
+	}
+}
+
+func (d *deadlineRecorder) Write(b []byte) (int, error) {
+	d.wrote("body")
+	return d.ResponseRecorder.Write(b)
+}
+
+func (d *deadlineRecorder) Flush() { d.wrote("flush") }
+
+// TestWritesAreBounded: a client that does not read holds up no answer for ever, with a body or
+// without. A stream that has nothing to write has no limit.
+func TestWritesAreBounded(t *testing.T) {
+	s := newSite(t)
+	etag := `"none"`
+	for _, want := range []int{200, 304} {
+		d := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
+		r := httptest.NewRequest("GET", "http://localhost/static/index.html", nil)
+		r.Header.Set("If-None-Match", etag)
+		s.web.ServeHTTP(d, r)
+		etag = d.Header().Get("ETag")
+		if d.Code != want || d.deadline.IsZero() || len(d.unbound) > 0 {
+			t.Errorf("%d: status %d, until %v, without a limit: %v", want, d.Code, d.deadline, d.unbound)
+		}
+	}
+	d := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
+	w := &writer{ResponseWriter: d, control: http.NewResponseController(d)}
+	if err := http.NewResponseController(w).Flush(); err != nil || len(d.unbound) > 0 || !d.deadline.IsZero() {
+		t.Errorf("flush: %v, until %v, without a limit: %v", err, d.deadline, d.unbound)
 	}
 }
 
