@@ -49,7 +49,7 @@ const (
 //
 // A session is a cookie with a role, its end and a random identity, authenticated by HMAC-SHA256
 // with a key from the token. So nothing is kept for it, it outlives this process, and it ends when
-// the token is replaced. A session that was logged out is remembered until it would have ended.
+// the token is replaced. A session that was logged out is remembered as long as a cookie of it may be valid.
 type auth struct {
 	tokens [roleOperator + 1]string // by role; "": nobody has the role
 	cookie http.Cookie              // without a value
@@ -58,7 +58,7 @@ type auth struct {
 	failures throttle
 
 	mu      sync.Mutex
-	revoked map[identity]time.Time // when the session would have ended
+	revoked map[identity]time.Time // when its last cookie has ended
 }
 
 // An identity tells sessions apart.
@@ -68,7 +68,7 @@ type identity [16]byte
 type session struct {
 	id    identity
 	role  role
-	until time.Time // zero for a token in the request
+	until time.Time // end of the cookie; zero for a token in the request
 }
 
 func newAuth(o Options) *auth {
@@ -177,7 +177,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	s.auth.issue(w, role)
+	s.auth.begin(w, role)
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -192,21 +192,26 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// issue begins a session.
-func (a *auth) issue(w http.ResponseWriter, r role) {
-	made := session{role: r, until: time.Now().Add(sessionLife)}
+// begin begins a session.
+func (a *auth) begin(w http.ResponseWriter, r role) {
+	made := session{role: r}
 	_, _ = rand.Read(made.id[:]) // never fails
+	a.issue(w, made)
+}
+
+// issue sends the cookie of a session, which ends after its whole life.
+func (a *auth) issue(w http.ResponseWriter, s session) {
+	s.until = time.Now().Add(sessionLife)
 	cookie := a.cookie
-	cookie.Value, cookie.MaxAge = a.write(made), int(sessionLife/time.Second)
+	cookie.Value, cookie.MaxAge = a.write(s), int(sessionLife/time.Second)
 	http.SetCookie(w, &cookie)
 }
 
 // renew replaces the cookie of a session that was not begun today, so that a page in use stays
-// logged in.
+// logged in. The old cookie stays good, for another tab may be using it; a logout ends both.
 func (a *auth) renew(w http.ResponseWriter, who session) {
 	if !who.until.IsZero() && time.Until(who.until) < sessionLife-renewAfter {
-		a.issue(w, who.role)
-		a.revoke(who)
+		a.issue(w, who)
 	}
 }
 
@@ -221,7 +226,7 @@ func (a *auth) revoke(s session) {
 			delete(a.revoked, id)
 		}
 	}
-	a.revoked[s.id] = s.until
+	a.revoked[s.id] = time.Now().Add(sessionLife) // a newer cookie may last until then
 }
 
 // The content of a cookie: the role, the end of the session in seconds since 1970, the identity,
