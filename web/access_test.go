@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -259,6 +260,65 @@ func TestCookie(t *testing.T) {
 	}
 	if len(a.revoked) > maxRevoked {
 		t.Errorf("%d sessions are remembered", len(a.revoked))
+	}
+}
+
+// TestRenewal: a page in use gets a newer cookie of its session. The older one stays good until its
+// end, and a logout with either ends both.
+func TestRenewal(t *testing.T) {
+	s := newSite(t)
+	a, cookie := s.web.auth, func(value string) string { return s.web.auth.cookie.Name + "=" + value }
+	begun := session{role: roleViewer, id: identity{1}, until: time.Now().Add(sessionLife - 2*renewAfter)}
+	old := a.write(begun)
+	var renewed string
+	for range 2 { // two tabs at a time
+		answer, body := s.do(request{path: "/session", cookie: cookie(old)})
+		if len(answer.Cookies()) != 1 || !strings.Contains(body, `"role":"viewer"`) {
+			t.Fatalf("session: %s, cookies %v", body, answer.Cookies())
+		}
+		renewed = answer.Cookies()[0].Value
+	}
+	last := a.read(renewed, begun.until.Add(time.Minute))
+	if last.role != roleViewer || last.id != begun.id {
+		t.Errorf("the newer cookie: %+v", last)
+	}
+	s.do(request{method: "POST", path: "/logout", cookie: cookie(old)})
+	for _, value := range []string{old, renewed} {
+		if got := a.read(value, time.Now()); got.role != roleNone {
+			t.Errorf("after the logout: %+v", got)
+		}
+	}
+	if until := a.revoked[begun.id]; until.Before(last.until) {
+		t.Errorf("the logout is forgotten at %v", until)
+	}
+}
+
+// TestOneSessionTakesItsShare: a session that has many requests at a time holds up no other one.
+func TestOneSessionTakesItsShare(t *testing.T) {
+	s := newSite(t)
+	viewer, operator := s.login(viewerToken), s.login(operatorToken)
+	name, value, _ := strings.Cut(viewer, "=")
+	id := s.web.auth.read(value, time.Now()).id
+	if name == "" || id == (identity{}) {
+		t.Fatalf("the cookie is %q", viewer)
+	}
+	status := func(cookie, path string) int {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		answer := s.open(ctx, request{path: path, cookie: cookie})
+		answer.Body.Close()
+		return answer.StatusCode
+	}
+	for s.web.requests.take(id) {
+	}
+	if got := status(viewer, "/api/v1/version"); got != 503 {
+		t.Errorf("a request too many: %d", got)
+	}
+	if got := status(operator, "/api/v1/version"); got != 200 {
+		t.Errorf("a request of another session: %d", got)
+	}
+	if got := status(viewer, "/api/v1/status/watch"); got != 200 {
+		t.Errorf("an endless answer beside them: %d", got)
 	}
 }
 

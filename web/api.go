@@ -96,17 +96,14 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, c call) error {
 			return err
 		}
 	}
-	release, err := s.occupy()
-	if err != nil {
-		return err
-	}
-	defer release()
+	places := s.requests
 	if isEndless(r) {
-		if !s.streams.take(who.id) {
-			return errBusy
-		}
-		defer s.streams.give(who.id)
+		places = s.streams
 	}
+	if !places.take(who.id) {
+		return errBusy
+	}
+	defer places.give(who.id)
 	if c.least > roleViewer {
 		s.options.Log.Info("request", "path", q.path, "query", q.query.Encode(), "host", h.name, "by", who.role, "from", clientOf(r))
 	}
@@ -172,7 +169,7 @@ func copyOn(w http.ResponseWriter, from io.Reader) error {
 }
 
 // download sends the whole log of an instance as a file.
-func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) download(w http.ResponseWriter, r *http.Request, who session) error {
 	h, err := s.host(r.FormValue("host"))
 	if err != nil {
 		return err
@@ -184,11 +181,10 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 	if name == "" {
 		return &control.Error{Status: http.StatusBadRequest, Message: "no instance is named", Remedy: "add instance=NAME"}
 	}
-	release, err := s.occupy()
-	if err != nil {
-		return err
+	if !s.requests.take(who.id) {
+		return errBusy
 	}
-	defer release()
+	defer s.requests.give(who.id)
 	log, err := h.stream(r.Context(), question{path: "/v1/programs/" + url.PathEscape(name) + "/logs"})
 	if err != nil {
 		return err

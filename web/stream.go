@@ -28,7 +28,7 @@ type entry struct {
 
 // stream sends the state of all instances, what changes, and the events after a cursor. Nothing of
 // the event log is missed: a client that comes back names the last event that it has got.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, who session) error {
 	h, err := s.host(r.FormValue("host"))
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) error {
 		return &control.Error{Status: http.StatusBadRequest, Message: fmt.Sprintf("not the number of an event: %q", cursor),
 			Remedy: "send the last id that the stream had"}
 	}
-	out, err := s.openStream(w, r)
+	out, err := s.openStream(w, r, who)
 	if err != nil {
 		return err
 	}
@@ -127,18 +127,12 @@ type sender struct {
 	release func()
 }
 
-// openStream begins an answer of Server-Sent Events, unless there are too many.
-func (s *Server) openStream(w http.ResponseWriter, r *http.Request) (*sender, error) {
-	who, err := s.auth.require(r, roleViewer)
-	if err != nil {
-		return nil, err
-	}
+// openStream prepares an answer of Server-Sent Events, unless there are too many. The first frame
+// begins it: until then the answer may still be an error.
+func (s *Server) openStream(w http.ResponseWriter, r *http.Request, who session) (*sender, error) {
 	if !s.streams.take(who.id) {
 		return nil, errBusy
 	}
-	header := w.Header()
-	header.Set("Content-Type", "text/event-stream")
-	header.Set("X-Accel-Buffering", "no") // nginx passes each frame on
 	out := &sender{
 		w: w, flush: http.NewResponseController(w).Flush, ctx: r.Context(),
 		keepAlive: time.NewTicker(keepAlive), release: func() { s.streams.give(who.id) },
@@ -161,6 +155,11 @@ func (s *sender) send() bool {
 		case <-s.ctx.Done():
 			return false
 		}
+	}
+	if s.last.IsZero() {
+		header := s.w.Header()
+		header.Set("Content-Type", "text/event-stream")
+		header.Set("X-Accel-Buffering", "no") // nginx passes each frame on
 	}
 	if s.buffer.Len() == 0 {
 		s.buffer.WriteString(":\n\n")

@@ -278,6 +278,15 @@ func TestStreamsAreBounded(t *testing.T) {
 	if answer, body := s.do(r); answer.StatusCode != 503 || !strings.Contains(body, "too many") {
 		t.Errorf("one stream more: %s, %s", answer.Status, body)
 	}
+	r.path = "/logs/stream?name=web" // superd is not asked, and there is no answer to that
+	if answer, body := s.do(r); answer.StatusCode != 503 || !strings.Contains(body, "too many") {
+		t.Errorf("one stream of a log more: %s, %s", answer.Status, body)
+	}
+	s.mu.Lock()
+	if asked := strings.Join(s.requests, " "); strings.Contains(asked, "/v1/logs") {
+		t.Errorf("superd got %s", asked)
+	}
+	s.mu.Unlock()
 	if answer, _ := s.do(request{path: "/api/v1/status", token: operatorToken}); answer.StatusCode != 200 {
 		t.Errorf("another request: %s", answer.Status)
 	}
