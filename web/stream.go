@@ -82,8 +82,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, who session) err
 	}
 }
 
-// follow passes on the events after a cursor, or from the newest one on, until ctx is done. It
-// waits while into is full.
+// follow passes on the events after a cursor, or from the newest one on, until ctx is done. If
+// superd has answered that there is none yet, all later ones are new. It waits while into is full.
 func (h *host) follow(ctx context.Context, after uint64, fromNow bool, into chan<- entry) {
 	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, longestPause) {
 		query := url.Values{"follow": {"1"}, "since": {strconv.FormatUint(after, 10)}}
@@ -92,6 +92,7 @@ func (h *host) follow(ctx context.Context, after uint64, fromNow bool, into chan
 		}
 		answer, err := h.stream(ctx, question{path: "/v1/events", query: query})
 		if err == nil {
+			fromNow = false // after a break, what was added meanwhile is new
 			for lines := bufio.NewReaderSize(answer, 16<<10); ; {
 				line, err := readLine(lines)
 				var number struct {
@@ -102,7 +103,7 @@ func (h *host) follow(ctx context.Context, after uint64, fromNow bool, into chan
 				}
 				select {
 				case into <- entry{number.Cursor, line}:
-					after, fromNow, pause = number.Cursor, false, firstPause
+					after, pause = number.Cursor, firstPause
 				case <-ctx.Done():
 				}
 			}
