@@ -91,6 +91,41 @@ func TestEventsContinue(t *testing.T) {
 	}
 }
 
+// TestEventsOfAnEmptyLog: a page that was opened before the first event misses none.
+func TestEventsOfAnEmptyLog(t *testing.T) {
+	s := newSite(t)
+	c := s.stream("/stream", nil)
+	s.waitFor("GET /v1/events?follow=1&lines=1")
+	s.kill()
+	s.event("one")
+	s.event("two")
+	s.start()
+	for _, want := range []string{"1", "2"} {
+		if f := c.next("event"); f.id != want {
+			t.Errorf("got event %+v, want number %s", f, want)
+		}
+	}
+}
+
+// TestHungSuperd: a superd that accepts connections and answers nothing is shown as down.
+func TestHungSuperd(t *testing.T) {
+	s := newSite(t)
+	s.web.hosts[0].timeout = 200 * time.Millisecond
+	c := s.stream("/stream", nil)
+	c.next("snapshot")
+	hang := func(hangs bool) { s.change(func() { s.hangs = hangs }) }
+	hang(true)
+	if f := c.next("down"); !strings.Contains(f.data, "superd on local does not answer: it is connected, but sends nothing") {
+		t.Errorf("a superd that hangs: %+v", f)
+	}
+	if f := s.stream("/stream", nil).next("snapshot", "down"); f.kind != "down" {
+		t.Errorf("a new page: %+v", f)
+	}
+	hang(false)
+	c.next("up")
+	c.next("snapshot")
+}
+
 // TestLogStream: lines come in order, and those before are not repeated after a break.
 func TestLogStream(t *testing.T) {
 	s := newSite(t)
