@@ -29,7 +29,6 @@ type host struct {
 // errLate says that superd hangs, or what is between.
 var errLate = errors.New("it is connected, but sends nothing")
 
-
 const (
 	keptConnections = 4
 	keptFor         = 30 * time.Second
