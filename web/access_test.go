@@ -1,10 +1,13 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,7 +72,12 @@ func TestRoles(t *testing.T) {
 		{"POST", "/api/v1/programs/web/stop/../execute", 401, 404, 404, 404},
 		{"POST", "/api/v1/programs/..%2f..%2fshutdown%3f/stop", 401, 403, 200, 403},
 		{"GET", "/api/v1/programs/web/stop", 401, 404, 404, 404},
-		{"GET", "/api/healthz", 401, 404, 404, 404},
+		{"GET", "/api/healthz", 401, 200, 200, 200},
+		{"GET", "/api/local/readyz?name=web", 401, 200, 200, 200},
+		{"GET", "/api/v1/notify", 401, 200, 200, 200},
+		{"POST", "/api/v1/notify/mail/test", 401, 403, 200, 403},
+		{"POST", "/api/v1/programs/web/disable", 401, 403, 200, 403},
+		{"POST", "/api/v1/programs/enable?name=web", 401, 403, 200, 403},
 	} {
 		for _, by := range []struct {
 			at    *site
@@ -88,6 +96,53 @@ func TestRoles(t *testing.T) {
 				t.Errorf("superd got %s", made)
 			}
 		}
+	}
+}
+
+// TestCallsAreAll: pages may make each request of superd, but for those that are as much as a login
+// at the machine.
+func TestCallsAreAll(t *testing.T) {
+	text, err := os.ReadFile("../docs/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	never := []string{"POST /v1/programs/{name}/execute", "POST /v1/shutdown", "POST /v1/upgrade"}
+	var has, want []string
+	for _, c := range calls() {
+		has = append(has, c.method+" "+c.path)
+	}
+	path := ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimRight(line, "\n")
+		if p, ok := strings.CutPrefix(line, "  /"); ok {
+			path = "/" + strings.TrimSuffix(p, ":")
+		} else if line == "    get:" || line == "    post:" {
+			want = append(want, strings.ToUpper(strings.Trim(line, " :"))+" "+path)
+		}
+	}
+	want = slices.DeleteFunc(want, func(c string) bool { return slices.Contains(never, c) })
+	slices.Sort(has)
+	slices.Sort(want)
+	if len(want) < 20 || !slices.Equal(has, want) {
+		t.Errorf("pages may make\n%s\nsuperd answers\n%s", strings.Join(has, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestChangesAreLogged: the log says what was asked, also by a form, on one line.
+func TestChangesAreLogged(t *testing.T) {
+	var log bytes.Buffer
+	s := newSite(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	body := "name=web%1b[2J%0a&name=" + strings.Repeat("x", 2*maxLogged)
+	s.do(request{method: "POST", path: "/api/v1/programs/stop?wait=1", body: body, token: operatorToken,
+		header: map[string]string{"Content-Type": formType}})
+	if got := log.String(); !strings.Contains(got, "wait=1") || !strings.Contains(got, "name=web%1B%5B2J%0A&name=xxx") ||
+		!strings.Contains(got, "x...") || strings.Count(got, "\n") != 1 || len(got) > 2*maxLogged {
+		t.Errorf("the log has %q", got)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.requests) != 1 || !strings.HasSuffix(s.requests[0], body) {
+		t.Errorf("superd got %.200q", s.requests)
 	}
 }
 

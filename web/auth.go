@@ -257,13 +257,18 @@ func (a *auth) read(value string, now time.Time) session {
 		return session{}
 	}
 	s.until = time.Unix(int64(binary.BigEndian.Uint64(text[endAt:])), 0) //nolint:gosec // as written
-	a.mu.Lock()
-	_, revoked := a.revoked[s.id]
-	a.mu.Unlock()
-	if revoked || now.After(s.until) {
+	if !a.isValid(s, now) {
 		return session{}
 	}
 	return s
+}
+
+// isValid reports whether a session has not ended. That of a token in the request does not.
+func (a *auth) isValid(s session, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, revoked := a.revoked[s.id]
+	return !revoked && (s.until.IsZero() || !now.After(s.until))
 }
 
 func (a *auth) code(r role, text []byte) []byte {

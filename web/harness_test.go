@@ -271,11 +271,16 @@ type sseClient struct {
 
 func (s *site) stream(path string, header map[string]string) *sseClient {
 	s.t.Helper()
+	return s.streamOf(request{path: path, token: operatorToken, header: header})
+}
+
+func (s *site) streamOf(r request) *sseClient {
+	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
-	answer := s.open(ctx, request{path: path, token: operatorToken, header: header})
+	answer := s.open(ctx, r)
 	if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/event-stream" {
 		text, _ := io.ReadAll(answer.Body)
-		s.t.Fatalf("%s: %s, %s", path, answer.Status, text)
+		s.t.Fatalf("%s: %s, %s", r.path, answer.Status, text)
 	}
 	c := &sseClient{s.t, make(chan frame, 10_000), cancel}
 	s.t.Cleanup(cancel)

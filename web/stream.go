@@ -124,7 +124,8 @@ type sender struct {
 	w       http.ResponseWriter
 	flush   func() error
 	ctx     context.Context
-	last    time.Time // when the last frame was sent
+	last    time.Time   // when the last frame was sent
+	valid   func() bool // whether the client is still logged in
 	release func()
 }
 
@@ -137,6 +138,7 @@ func (s *Server) openStream(w http.ResponseWriter, r *http.Request, who session)
 	out := &sender{
 		w: w, flush: http.NewResponseController(w).Flush, ctx: r.Context(),
 		keepAlive: time.NewTicker(keepAlive), release: func() { s.streams.give(who.id) },
+		valid: func() bool { return s.auth.isValid(who, time.Now()) },
 	}
 	out.buffer.WriteString("retry: 1000\n\n") // a browser comes back after a second
 	return out, nil
@@ -148,7 +150,7 @@ func (s *sender) close() {
 }
 
 // send sends what is in the buffer, or else a comment that keeps the connection alive, and reports
-// whether the client may still be there.
+// whether the client may still be there. A client that is logged in no more gets nothing.
 func (s *sender) send() bool {
 	if wait := frameInterval - time.Since(s.last); wait > 0 && !s.last.IsZero() {
 		select {
@@ -156,6 +158,9 @@ func (s *sender) send() bool {
 		case <-s.ctx.Done():
 			return false
 		}
+	}
+	if !s.valid() {
+		return false
 	}
 	if s.last.IsZero() {
 		header := s.w.Header()

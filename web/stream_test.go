@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -104,6 +105,26 @@ func TestEventsOfAnEmptyLog(t *testing.T) {
 		if f := c.next("event"); f.id != want {
 			t.Errorf("got event %+v, want number %s", f, want)
 		}
+	}
+}
+
+// TestLogoutEndsStreams: a session that has ended gets nothing more, by a stream that it has.
+func TestLogoutEndsStreams(t *testing.T) {
+	s := newSite(t)
+	cookie, other := s.login(operatorToken), s.login(operatorToken)
+	c, stays := s.streamOf(request{path: "/stream?cursor=0", cookie: cookie}), s.streamOf(request{path: "/stream?cursor=0", cookie: other})
+	endless := s.open(t.Context(), request{path: "/api/v1/events?follow=1&since=0", cookie: cookie})
+	defer endless.Body.Close()
+	c.next("snapshot")
+	stays.next("snapshot")
+	s.do(request{method: "POST", path: "/logout", cookie: cookie})
+	s.event("later")
+	stays.next("event")
+	for f := range c.frames {
+		t.Errorf("after the logout: %+v", f)
+	}
+	if text, err := io.ReadAll(endless.Body); err == nil || len(text) > 0 {
+		t.Errorf("the endless answer after the logout: %q, %v", text, err)
 	}
 }
 
