@@ -276,6 +276,46 @@ func TestLogin(t *testing.T) {
 	}
 }
 
+// TestBehindProxy: a reverse proxy with https makes the cookie secure, and may have a login of its
+// own.
+func TestBehindProxy(t *testing.T) {
+	s := newSite(t, func(o *Options) { o.Names = []string{"superd.example"} })
+	answer, body := s.do(request{method: "POST", path: "/login", body: `{"token":"` + operatorToken + `"}`,
+		host: "superd.example", header: map[string]string{"Origin": "https://superd.example"}})
+	if len(answer.Cookies()) != 1 || !answer.Cookies()[0].Secure {
+		t.Fatalf("login: %s, cookies %v, %s", answer.Status, answer.Cookies(), body)
+	}
+	a, made := s.web.auth, answer.Cookies()[0].Value
+	who := a.read(made, time.Now())
+	who.until = who.until.Add(-2 * renewAfter)
+	answer, body = s.do(request{path: "/session", cookie: a.cookie.Name + "=" + a.write(who),
+		header: map[string]string{"Authorization": "Basic dXNlcjpwYXNz"}})
+	if !strings.Contains(body, `"role":"operator"`) || len(answer.Cookies()) != 1 || !answer.Cookies()[0].Secure {
+		t.Errorf("a renewal: %s, cookies %v", body, answer.Cookies())
+	}
+}
+
+// TestBodies: who has not logged in cannot make this server keep much.
+func TestBodies(t *testing.T) {
+	s := newSite(t)
+	cookie := s.login(operatorToken)
+	form := map[string]string{"Content-Type": formType}
+	for _, tt := range []struct {
+		token, cookie string
+		size, status  int
+	}{
+		{"", "", maxLoginBytes, 401}, {"", "", maxLoginBytes + 1, 413}, {"wrong", "", maxLoginBytes + 1, 413},
+		{"", cookie + "x", maxLoginBytes + 1, 413},
+		{operatorToken, "", maxLoginBytes + 1, 200}, {"", cookie, maxBodyBytes, 200}, {"", cookie, maxBodyBytes + 1, 413},
+	} {
+		answer, body := s.do(request{method: "POST", path: "/api/v1/reload", body: strings.Repeat("x", tt.size),
+			token: tt.token, cookie: tt.cookie, header: form})
+		if answer.StatusCode != tt.status {
+			t.Errorf("%+v: %s, %s", tt, answer.Status, body)
+		}
+	}
+}
+
 // TestCookie: a cookie is valid for one token and one role, for a time, and at a successor too.
 func TestCookie(t *testing.T) {
 	options := Options{Tokens: Tokens{operatorToken, viewerToken}, Log: slog.New(slog.DiscardHandler)}

@@ -69,6 +69,8 @@ type session struct {
 	id    identity
 	role  role
 	until time.Time // end of the cookie; zero for a token in the request
+	// secure says that the browser uses https, by a reverse proxy
+	secure bool
 }
 
 func newAuth(o Options) *auth {
@@ -101,24 +103,38 @@ func (a *auth) require(r *http.Request, least role) (session, error) {
 
 // identify returns who has sent a request. The error is that of a token that is wrong.
 func (a *auth) identify(r *http.Request) (session, error) {
-	if header := r.Header.Get("Authorization"); header != "" {
-		scheme, token, _ := strings.Cut(header, " ")
-		if !strings.EqualFold(scheme, "Bearer") {
-			return session{}, &control.Error{Status: http.StatusUnauthorized, Message: "not a scheme of this server: " + scheme,
-				Remedy: "send Authorization: Bearer TOKEN"}
-		}
-		role, err := a.check(r, strings.TrimSpace(token))
+	if token, ok := bearer(r); ok {
+		role, err := a.check(r, token)
 		if err != nil {
 			return session{}, err
 		}
 		sum := sha256.Sum256([]byte(token))
 		return session{id: identity(sum[:16]), role: role}, nil
 	}
+	return a.cookied(r), nil
+}
+
+// bearer returns the token in a request. Another scheme is that of a reverse proxy.
+func bearer(r *http.Request) (token string, ok bool) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.TrimSpace(token), strings.EqualFold(scheme, "Bearer")
+}
+
+// cookied returns the session of the cookie in a request.
+func (a *auth) cookied(r *http.Request) session {
 	cookie, err := r.Cookie(a.cookie.Name)
 	if err != nil {
-		return session{}, nil //nolint:nilerr // there is none: nobody has logged in
+		return session{} // nobody has logged in
 	}
-	return a.read(cookie.Value, time.Now()), nil
+	return a.read(cookie.Value, time.Now())
+}
+
+// knows reports whether a request is of somebody with a role. It counts no wrong token.
+func (a *auth) knows(r *http.Request) bool {
+	if token, ok := bearer(r); ok {
+		return a.match(token) != roleNone
+	}
+	return a.cookied(r).role != roleNone
 }
 
 // check returns the role of a token, and counts a wrong one. The right one is never throttled: all
@@ -177,24 +193,22 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	s.auth.begin(w, role)
+	s.auth.begin(w, r, role)
 	w.WriteHeader(http.StatusNoContent)
 }
 
 // logout ends the session of a request, if it has one.
 func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
-	if cookie, err := r.Cookie(s.auth.cookie.Name); err == nil {
-		s.auth.revoke(s.auth.read(cookie.Value, time.Now()))
-	}
+	s.auth.revoke(s.auth.cookied(r))
 	expired := s.auth.cookie
 	expired.MaxAge = -1
 	http.SetCookie(w, &expired)
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// begin begins a session.
-func (a *auth) begin(w http.ResponseWriter, r role) {
-	made := session{role: r}
+// begin begins a session. The origin of the page tells whether a reverse proxy takes https.
+func (a *auth) begin(w http.ResponseWriter, r *http.Request, who role) {
+	made := session{role: who, secure: strings.HasPrefix(r.Header.Get("Origin"), "https://")}
 	_, _ = rand.Read(made.id[:]) // never fails
 	a.issue(w, made)
 }
@@ -203,6 +217,7 @@ func (a *auth) begin(w http.ResponseWriter, r role) {
 func (a *auth) issue(w http.ResponseWriter, s session) {
 	s.until = time.Now().Add(sessionLife)
 	cookie := a.cookie
+	cookie.Secure = cookie.Secure || s.secure
 	cookie.Value, cookie.MaxAge = a.write(s), int(sessionLife/time.Second)
 	http.SetCookie(w, &cookie)
 }
@@ -229,9 +244,10 @@ func (a *auth) revoke(s session) {
 	a.revoked[s.id] = time.Now().Add(sessionLife) // a newer cookie may last until then
 }
 
-// The content of a cookie: the role, the end of the session in seconds since 1970, the identity,
+// The content of a cookie: the role with [secureBit], the end of the session in seconds since 1970, the identity,
 // and the code that authenticates these.
 const (
+	secureBit  = 0x80
 	endAt      = 1
 	identityAt = endAt + 8
 	codeAt     = identityAt + len(identity{})
@@ -241,6 +257,9 @@ const (
 func (a *auth) write(s session) string {
 	text := make([]byte, codeAt, cookieSize)
 	text[0] = byte(s.role)
+	if s.secure {
+		text[0] |= secureBit
+	}
 	binary.BigEndian.PutUint64(text[endAt:], uint64(s.until.Unix())) //nolint:gosec // after 1970
 	copy(text[identityAt:], s.id[:])
 	return base64.RawURLEncoding.EncodeToString(append(text, a.code(s.role, text)...))
@@ -249,10 +268,14 @@ func (a *auth) write(s session) string {
 // read returns the session of a cookie; that of nobody if it is not valid at now.
 func (a *auth) read(value string, now time.Time) session {
 	text, err := base64.RawURLEncoding.DecodeString(value)
-	if err != nil || len(text) != cookieSize || role(text[0]) > roleOperator || a.tokens[text[0]] == "" {
+	if err != nil || len(text) != cookieSize {
 		return session{}
 	}
-	s := session{role: role(text[0]), id: identity(text[identityAt:codeAt])}
+	r := role(text[0] &^ secureBit)
+	if r > roleOperator || a.tokens[r] == "" {
+		return session{}
+	}
+	s := session{role: r, secure: text[0]&secureBit != 0, id: identity(text[identityAt:codeAt])}
 	if !hmac.Equal(text[codeAt:], a.code(s.role, text[:codeAt])) {
 		return session{}
 	}

@@ -44,7 +44,11 @@ func (s *Server) guard(h http.Handler) http.Handler {
 				Remedy: "open the pages of superd themselves; a reverse proxy has to pass on the header Host"})
 			return
 		}
-		if err := takeBody(w, r); err != nil {
+		limit := int64(maxLoginBytes)
+		if r.ContentLength != 0 && s.auth.knows(r) {
+			limit = maxBodyBytes
+		}
+		if err := takeBody(w, r, limit); err != nil {
 			refuse(w, err)
 			return
 		}
@@ -52,15 +56,15 @@ func (s *Server) guard(h http.Handler) http.Handler {
 	})
 }
 
-// takeBody reads the body of a request within its limits. Then nothing bounds how long the answer
+// takeBody reads the body of a request, of at most limit bytes, within its time. Then nothing bounds how long the answer
 // may take.
-func takeBody(w http.ResponseWriter, r *http.Request) error {
+func takeBody(w http.ResponseWriter, r *http.Request, limit int64) error {
 	if r.ContentLength == 0 {
 		return nil
 	}
 	connection := http.NewResponseController(w)
 	_ = connection.SetReadDeadline(time.Now().Add(bodyTimeout))
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		// A client that has sent its whole request reads the answer
 		_, _ = io.CopyN(io.Discard, r.Body, maxRefusedBytes)

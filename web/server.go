@@ -36,6 +36,7 @@ const (
 
 	maxHeaderBytes = 16 << 10
 	maxBodyBytes   = 64 << 10
+	maxLoginBytes  = 4 << 10 // of the body of somebody who has not logged in
 	// read and dropped of a larger body, so that its client may read why
 	maxRefusedBytes = 1 << 20
 
