@@ -49,7 +49,8 @@ const (
 //
 // A session is a cookie with a role, its end and a random identity, authenticated by HMAC-SHA256
 // with a key from the token. So nothing is kept for it, it outlives this process, and it ends when
-// the token is replaced. A session that was logged out is remembered as long as a cookie of it may be valid.
+// the token is replaced. A session that was logged out is remembered as long as a cookie of it may
+// be valid.
 type auth struct {
 	tokens [roleOperator + 1]string // by role; "": nobody has the role
 	cookie http.Cookie              // without a value
@@ -244,8 +245,8 @@ func (a *auth) revoke(s session) {
 	a.revoked[s.id] = time.Now().Add(sessionLife) // a newer cookie may last until then
 }
 
-// The content of a cookie: the role with [secureBit], the end of the session in seconds since 1970, the identity,
-// and the code that authenticates these.
+// The content of a cookie: the role with [secureBit], the end of the session in seconds since 1970,
+// the identity, and the code that authenticates these.
 const (
 	secureBit  = 0x80
 	endAt      = 1

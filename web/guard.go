@@ -56,8 +56,8 @@ func (s *Server) guard(h http.Handler) http.Handler {
 	})
 }
 
-// takeBody reads the body of a request, of at most limit bytes, within its time. Then nothing bounds how long the answer
-// may take.
+// takeBody reads the body of a request, of at most limit bytes, within its time. Then nothing
+// bounds how long the answer may take.
 func takeBody(w http.ResponseWriter, r *http.Request, limit int64) error {
 	if r.ContentLength == 0 {
 		return nil
