@@ -97,7 +97,11 @@ func (w *webServer) events(ctx context.Context, last string, got chan<- map[stri
 		}
 		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok && kind == "event" {
 			event := map[string]any{}
-			if err := json.Unmarshal([]byte(data), &event); err != nil {
+			err := json.Unmarshal([]byte(data), &event)
+			if ctx.Err() != nil {
+				return // the scanner takes the part of a line that has come for a line
+			}
+			if err != nil {
 				w.t.Error(err)
 			}
 			got <- event

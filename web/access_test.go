@@ -1,9 +1,13 @@
 package web
 
 import (
+	"bytes"
+	"context"
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,7 +72,12 @@ func TestRoles(t *testing.T) {
 		{"POST", "/api/v1/programs/web/stop/../execute", 401, 404, 404, 404},
 		{"POST", "/api/v1/programs/..%2f..%2fshutdown%3f/stop", 401, 403, 200, 403},
 		{"GET", "/api/v1/programs/web/stop", 401, 404, 404, 404},
-		{"GET", "/api/healthz", 401, 404, 404, 404},
+		{"GET", "/api/healthz", 401, 200, 200, 200},
+		{"GET", "/api/local/readyz?name=web", 401, 200, 200, 200},
+		{"GET", "/api/v1/notify", 401, 200, 200, 200},
+		{"POST", "/api/v1/notify/mail/test", 401, 403, 200, 403},
+		{"POST", "/api/v1/programs/web/disable", 401, 403, 200, 403},
+		{"POST", "/api/v1/programs/enable?name=web", 401, 403, 200, 403},
 	} {
 		for _, by := range []struct {
 			at    *site
@@ -87,6 +96,53 @@ func TestRoles(t *testing.T) {
 				t.Errorf("superd got %s", made)
 			}
 		}
+	}
+}
+
+// TestCallsAreAll: pages may make each request of superd, but for those that are as much as a login
+// at the machine.
+func TestCallsAreAll(t *testing.T) {
+	text, err := os.ReadFile("../docs/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	never := []string{"POST /v1/programs/{name}/execute", "POST /v1/shutdown", "POST /v1/upgrade"}
+	var has, want []string
+	for _, c := range calls() {
+		has = append(has, c.method+" "+c.path)
+	}
+	path := ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimRight(line, "\n")
+		if p, ok := strings.CutPrefix(line, "  /"); ok {
+			path = "/" + strings.TrimSuffix(p, ":")
+		} else if line == "    get:" || line == "    post:" {
+			want = append(want, strings.ToUpper(strings.Trim(line, " :"))+" "+path)
+		}
+	}
+	want = slices.DeleteFunc(want, func(c string) bool { return slices.Contains(never, c) })
+	slices.Sort(has)
+	slices.Sort(want)
+	if len(want) < 20 || !slices.Equal(has, want) {
+		t.Errorf("pages may make\n%s\nsuperd answers\n%s", strings.Join(has, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestChangesAreLogged: the log says what was asked, also by a form, on one line.
+func TestChangesAreLogged(t *testing.T) {
+	var log bytes.Buffer
+	s := newSite(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	body := "name=web%1b[2J%0a&name=" + strings.Repeat("x", 2*maxLogged)
+	s.do(request{method: "POST", path: "/api/v1/programs/stop?wait=1", body: body, token: operatorToken,
+		header: map[string]string{"Content-Type": formType}})
+	if got := log.String(); !strings.Contains(got, "wait=1") || !strings.Contains(got, "name=web%1B%5B2J%0A&name=xxx") ||
+		!strings.Contains(got, "x...") || strings.Count(got, "\n") != 1 || len(got) > 2*maxLogged {
+		t.Errorf("the log has %q", got)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.requests) != 1 || !strings.HasSuffix(s.requests[0], body) {
+		t.Errorf("superd got %.200q", s.requests)
 	}
 }
 
@@ -220,6 +276,46 @@ func TestLogin(t *testing.T) {
 	}
 }
 
+// TestBehindProxy: a reverse proxy with https makes the cookie secure, and may have a login of its
+// own.
+func TestBehindProxy(t *testing.T) {
+	s := newSite(t, func(o *Options) { o.Names = []string{"superd.example"} })
+	answer, body := s.do(request{method: "POST", path: "/login", body: `{"token":"` + operatorToken + `"}`,
+		host: "superd.example", header: map[string]string{"Origin": "https://superd.example"}})
+	if len(answer.Cookies()) != 1 || !answer.Cookies()[0].Secure {
+		t.Fatalf("login: %s, cookies %v, %s", answer.Status, answer.Cookies(), body)
+	}
+	a, made := s.web.auth, answer.Cookies()[0].Value
+	who := a.read(made, time.Now())
+	who.until = who.until.Add(-2 * renewAfter)
+	answer, body = s.do(request{path: "/session", cookie: a.cookie.Name + "=" + a.write(who),
+		header: map[string]string{"Authorization": "Basic dXNlcjpwYXNz"}})
+	if !strings.Contains(body, `"role":"operator"`) || len(answer.Cookies()) != 1 || !answer.Cookies()[0].Secure {
+		t.Errorf("a renewal: %s, cookies %v", body, answer.Cookies())
+	}
+}
+
+// TestBodies: who has not logged in cannot make this server keep much.
+func TestBodies(t *testing.T) {
+	s := newSite(t)
+	cookie := s.login(operatorToken)
+	form := map[string]string{"Content-Type": formType}
+	for _, tt := range []struct {
+		token, cookie string
+		size, status  int
+	}{
+		{"", "", maxLoginBytes, 401}, {"", "", maxLoginBytes + 1, 413}, {"wrong", "", maxLoginBytes + 1, 413},
+		{"", cookie + "x", maxLoginBytes + 1, 413},
+		{operatorToken, "", maxLoginBytes + 1, 200}, {"", cookie, maxBodyBytes, 200}, {"", cookie, maxBodyBytes + 1, 413},
+	} {
+		answer, body := s.do(request{method: "POST", path: "/api/v1/reload", body: strings.Repeat("x", tt.size),
+			token: tt.token, cookie: tt.cookie, header: form})
+		if answer.StatusCode != tt.status {
+			t.Errorf("%+v: %s, %s", tt, answer.Status, body)
+		}
+	}
+}
+
 // TestCookie: a cookie is valid for one token and one role, for a time, and at a successor too.
 func TestCookie(t *testing.T) {
 	options := Options{Tokens: Tokens{operatorToken, viewerToken}, Log: slog.New(slog.DiscardHandler)}
@@ -262,8 +358,67 @@ func TestCookie(t *testing.T) {
 	}
 }
 
-// TestWrongTokens: an address that has sent many wrong tokens has to wait, whatever it sends then;
-// a session that it has stays.
+// TestRenewal: a page in use gets a newer cookie of its session. The older one stays good until its
+// end, and a logout with either ends both.
+func TestRenewal(t *testing.T) {
+	s := newSite(t)
+	a, cookie := s.web.auth, func(value string) string { return s.web.auth.cookie.Name + "=" + value }
+	begun := session{role: roleViewer, id: identity{1}, until: time.Now().Add(sessionLife - 2*renewAfter)}
+	old := a.write(begun)
+	var renewed string
+	for range 2 { // two tabs at a time
+		answer, body := s.do(request{path: "/session", cookie: cookie(old)})
+		if len(answer.Cookies()) != 1 || !strings.Contains(body, `"role":"viewer"`) {
+			t.Fatalf("session: %s, cookies %v", body, answer.Cookies())
+		}
+		renewed = answer.Cookies()[0].Value
+	}
+	last := a.read(renewed, begun.until.Add(time.Minute))
+	if last.role != roleViewer || last.id != begun.id {
+		t.Errorf("the newer cookie: %+v", last)
+	}
+	s.do(request{method: "POST", path: "/logout", cookie: cookie(old)})
+	for _, value := range []string{old, renewed} {
+		if got := a.read(value, time.Now()); got.role != roleNone {
+			t.Errorf("after the logout: %+v", got)
+		}
+	}
+	if until := a.revoked[begun.id]; until.Before(last.until) {
+		t.Errorf("the logout is forgotten at %v", until)
+	}
+}
+
+// TestOneSessionTakesItsShare: a session that has many requests at a time holds up no other one.
+func TestOneSessionTakesItsShare(t *testing.T) {
+	s := newSite(t)
+	viewer, operator := s.login(viewerToken), s.login(operatorToken)
+	name, value, _ := strings.Cut(viewer, "=")
+	id := s.web.auth.read(value, time.Now()).id
+	if name == "" || id == (identity{}) {
+		t.Fatalf("the cookie is %q", viewer)
+	}
+	status := func(cookie, path string) int {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		answer := s.open(ctx, request{path: path, cookie: cookie})
+		answer.Body.Close()
+		return answer.StatusCode
+	}
+	for s.web.requests.take(id) {
+	}
+	if got := status(viewer, "/api/v1/version"); got != 503 {
+		t.Errorf("a request too many: %d", got)
+	}
+	if got := status(operator, "/api/v1/version"); got != 200 {
+		t.Errorf("a request of another session: %d", got)
+	}
+	if got := status(viewer, "/api/v1/status/watch"); got != 200 {
+		t.Errorf("an endless answer beside them: %d", got)
+	}
+}
+
+// TestWrongTokens: an address that has sent many wrong tokens has to wait until it may send another
+// one. Sessions and right tokens from there are as good as before.
 func TestWrongTokens(t *testing.T) {
 	s := newSite(t)
 	cookie := s.login(operatorToken)
@@ -273,10 +428,14 @@ func TestWrongTokens(t *testing.T) {
 		}
 		s.do(request{method: "POST", path: "/login", body: `{"token":"wrong"}`})
 	}
-	answer, body := s.do(request{path: "/api/v1/version", token: operatorToken})
+	answer, body := s.do(request{path: "/api/v1/version", token: "wrong"})
 	if answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") == "" || !strings.Contains(body, "try again in") {
+		t.Errorf("one more wrong token: %s, %s", answer.Status, body)
+	}
+	if answer, body := s.do(request{path: "/api/v1/version", token: operatorToken}); answer.StatusCode != 200 {
 		t.Errorf("the right token after many wrong ones: %s, %s", answer.Status, body)
 	}
+	s.login(operatorToken)
 	if answer, _ := s.do(request{path: "/api/v1/version", cookie: cookie}); answer.StatusCode != 200 {
 		t.Errorf("a session: %s", answer.Status)
 	}

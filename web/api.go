@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -14,10 +13,12 @@ import (
 	"superd/control"
 )
 
+const maxLogged = 1 << 10 // bytes of the parameters of a change
+
 // A call is a request of the control socket that pages and scripts may make.
 type call struct {
 	method string
-	path   string // {name} stands for a program
+	path   string // {name} stands for a program or a receiver of alerts
 	least  role   // who may
 }
 
@@ -39,10 +40,15 @@ func calls() []call {
 		{"GET", "/v1/config", roleViewer},
 		{"GET", "/v1/version", roleViewer},
 		{"GET", "/v1/counters", roleViewer},
+		{"GET", "/v1/notify", roleViewer},
+		{"GET", "/healthz", roleViewer},
+		{"GET", "/readyz", roleViewer},
+		{"POST", "/v1/notify/{name}/test", roleOperator},
 		{"POST", "/v1/scale", roleOperator},
 		{"POST", "/v1/reload", roleOperator},
 	}
-	for _, verb := range []string{"start", "stop", "restart", "signal", "reset-failed", "reload", "continue", "undo"} {
+	for _, verb := range []string{"start", "stop", "restart", "signal", "reset-failed", "reload", "continue", "undo",
+		"enable", "disable"} {
 		all = append(all, call{"POST", "/v1/programs/" + verb, roleOperator},
 			call{"POST", "/v1/programs/{name}/" + verb, roleOperator})
 	}
@@ -50,7 +56,7 @@ func calls() []call {
 }
 
 // api returns the handler of the paths below /api/: those of the control socket of the first host,
-// and with the name of a host before /v1 those of that one.
+// and with the name of a host after /api those of that one.
 func (s *Server) api() http.Handler {
 	mux := http.NewServeMux()
 	for _, c := range calls() {
@@ -87,28 +93,30 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, c call) error {
 	if err != nil {
 		return err
 	}
+	var form string
 	q := question{
 		post: c.method == http.MethodPost, query: r.URL.Query(),
 		path: strings.Replace(c.path, "{name}", url.PathEscape(r.PathValue("name")), 1),
 	}
 	if q.post {
-		if q.form, err = formOf(r); err != nil {
+		if form, err = formOf(r); err != nil {
 			return err
 		}
-	}
-	release, err := s.occupy()
-	if err != nil {
-		return err
-	}
-	defer release()
-	if isEndless(r) {
-		if !s.streams.take(who.id) {
-			return errBusy
+		if form != "" {
+			q.form = strings.NewReader(form)
 		}
-		defer s.streams.give(who.id)
 	}
+	places := s.requests
+	if isEndless(r) {
+		places = s.streams
+	}
+	if !places.take(who.id) {
+		return errBusy
+	}
+	defer places.give(who.id)
 	if c.least > roleViewer {
-		s.options.Log.Info("request", "path", q.path, "query", q.query.Encode(), "host", h.name, "by", who.role, "from", clientOf(r))
+		s.options.Log.Info("request", "path", q.path, "query", brief(q.query), "form", brief(values(form)),
+			"host", h.name, "by", who.role, "from", clientOf(r))
 	}
 	answer, err := h.ask(r.Context(), q)
 	if err != nil {
@@ -124,7 +132,7 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, c call) error {
 	if isEndless(r) { // the first line may take any time
 		_ = http.NewResponseController(w).Flush() // an error is that of the first write
 	}
-	if err := copyOn(w, answer.Body); err != nil {
+	if err := copyOn(w, answer.Body, func() bool { return s.auth.isValid(who, time.Now()) }); err != nil {
 		panic(http.ErrAbortHandler) // shows the client that the answer is not complete
 	}
 	return nil
@@ -135,26 +143,46 @@ func isEndless(r *http.Request) bool {
 	return strings.HasSuffix(r.URL.Path, "/watch") || r.URL.Query().Has("follow")
 }
 
-// formOf returns the form in the body of a request; nil if it has none.
-func formOf(r *http.Request) (io.Reader, error) {
+// values returns those of a form that can be read: superd says what is wrong with the others.
+func values(form string) url.Values {
+	all, _ := url.ParseQuery(form)
+	return all
+}
+
+// brief returns parameters for a message.
+func brief(v url.Values) string {
+	text := v.Encode() // without characters that control a terminal
+	if len(text) > maxLogged {
+		return text[:maxLogged] + "..."
+	}
+	return text
+}
+
+// formOf returns the form in the body of a request; "" if it has none.
+func formOf(r *http.Request) (string, error) {
 	if r.ContentLength == 0 {
-		return nil, nil
+		return "", nil
 	}
 	kind := r.Header.Get("Content-Type")
 	if parsed, _, err := mime.ParseMediaType(kind); err != nil || parsed != formType {
-		return nil, &control.Error{Status: http.StatusUnsupportedMediaType, Message: fmt.Sprintf("not a form: %q", kind),
+		return "", &control.Error{Status: http.StatusUnsupportedMediaType, Message: fmt.Sprintf("not a form: %q", kind),
 			Remedy: "send parameters in the query or as " + formType}
 	}
 	text, err := io.ReadAll(r.Body) // already read within limits
-	return bytes.NewReader(text), err
+	return string(text), err
 }
 
-// copyOn copies an answer as it comes.
-func copyOn(w http.ResponseWriter, from io.Reader) error {
+var errEnded = errors.New("the session has ended")
+
+// copyOn copies an answer as it comes, while it is valid.
+func copyOn(w http.ResponseWriter, from io.Reader, valid func() bool) error {
 	connection, buffer := http.NewResponseController(w), make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
+			if !valid() {
+				return errEnded
+			}
 			if _, err := w.Write(buffer[:n]); err != nil {
 				return err
 			}
@@ -172,7 +200,7 @@ func copyOn(w http.ResponseWriter, from io.Reader) error {
 }
 
 // download sends the whole log of an instance as a file.
-func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) download(w http.ResponseWriter, r *http.Request, who session) error {
 	h, err := s.host(r.FormValue("host"))
 	if err != nil {
 		return err
@@ -184,11 +212,10 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 	if name == "" {
 		return &control.Error{Status: http.StatusBadRequest, Message: "no instance is named", Remedy: "add instance=NAME"}
 	}
-	release, err := s.occupy()
-	if err != nil {
-		return err
+	if !s.requests.take(who.id) {
+		return errBusy
 	}
-	defer release()
+	defer s.requests.give(who.id)
 	log, err := h.stream(r.Context(), question{path: "/v1/programs/" + url.PathEscape(name) + "/logs"})
 	if err != nil {
 		return err
@@ -198,7 +225,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 	header.Set("Content-Type", "text/plain; charset=utf-8")
 	header.Set("Content-Disposition", mime.FormatMediaType("attachment",
 		map[string]string{"filename": fmt.Sprintf("%s-%s.log", name, time.Now().Format("20060102-150405"))}))
-	if err := copyOn(w, log); err != nil {
+	if err := copyOn(w, log, func() bool { return s.auth.isValid(who, time.Now()) }); err != nil {
 		panic(http.ErrAbortHandler) // shows the client that the file is not complete
 	}
 	return nil

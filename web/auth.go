@@ -49,7 +49,8 @@ const (
 //
 // A session is a cookie with a role, its end and a random identity, authenticated by HMAC-SHA256
 // with a key from the token. So nothing is kept for it, it outlives this process, and it ends when
-// the token is replaced. A session that was logged out is remembered until it would have ended.
+// the token is replaced. A session that was logged out is remembered as long as a cookie of it may
+// be valid.
 type auth struct {
 	tokens [roleOperator + 1]string // by role; "": nobody has the role
 	cookie http.Cookie              // without a value
@@ -58,7 +59,7 @@ type auth struct {
 	failures throttle
 
 	mu      sync.Mutex
-	revoked map[identity]time.Time // when the session would have ended
+	revoked map[identity]time.Time // when its last cookie has ended
 }
 
 // An identity tells sessions apart.
@@ -68,7 +69,9 @@ type identity [16]byte
 type session struct {
 	id    identity
 	role  role
-	until time.Time // zero for a token in the request
+	until time.Time // end of the cookie; zero for a token in the request
+	// secure says that the browser uses https, by a reverse proxy
+	secure bool
 }
 
 func newAuth(o Options) *auth {
@@ -101,33 +104,59 @@ func (a *auth) require(r *http.Request, least role) (session, error) {
 
 // identify returns who has sent a request. The error is that of a token that is wrong.
 func (a *auth) identify(r *http.Request) (session, error) {
-	if header := r.Header.Get("Authorization"); header != "" {
-		scheme, token, _ := strings.Cut(header, " ")
-		if !strings.EqualFold(scheme, "Bearer") {
-			return session{}, &control.Error{Status: http.StatusUnauthorized, Message: "not a scheme of this server: " + scheme,
-				Remedy: "send Authorization: Bearer TOKEN"}
-		}
-		role, err := a.check(r, strings.TrimSpace(token))
+	if token, ok := bearer(r); ok {
+		role, err := a.check(r, token)
 		if err != nil {
 			return session{}, err
 		}
 		sum := sha256.Sum256([]byte(token))
 		return session{id: identity(sum[:16]), role: role}, nil
 	}
-	cookie, err := r.Cookie(a.cookie.Name)
-	if err != nil {
-		return session{}, nil //nolint:nilerr // there is none: nobody has logged in
-	}
-	return a.read(cookie.Value, time.Now()), nil
+	return a.cookied(r), nil
 }
 
-// check returns the role of a token. It takes the same time for each wrong token, and counts it.
+// bearer returns the token in a request. Another scheme is that of a reverse proxy.
+func bearer(r *http.Request) (token string, ok bool) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.TrimSpace(token), strings.EqualFold(scheme, "Bearer")
+}
+
+// cookied returns the session of the cookie in a request.
+func (a *auth) cookied(r *http.Request) session {
+	cookie, err := r.Cookie(a.cookie.Name)
+	if err != nil {
+		return session{} // nobody has logged in
+	}
+	return a.read(cookie.Value, time.Now())
+}
+
+// knows reports whether a request is of somebody with a role. It counts no wrong token.
+func (a *auth) knows(r *http.Request) bool {
+	if token, ok := bearer(r); ok {
+		return a.match(token) != roleNone
+	}
+	return a.cookied(r).role != roleNone
+}
+
+// check returns the role of a token, and counts a wrong one. The right one is never throttled: all
+// users of this machine have the same address, and one of them could lock out the others.
 func (a *auth) check(r *http.Request, token string) (role, error) {
+	if found := a.match(token); found != roleNone {
+		return found, nil
+	}
 	from := clientOf(r)
 	if wait := a.failures.wait(from, time.Now()); wait > 0 {
 		return roleNone, &throttledError{wait, &control.Error{Status: http.StatusTooManyRequests,
 			Message: "too many wrong tokens", Remedy: fmt.Sprintf("try again in %.0f s", math.Ceil(wait.Seconds()))}}
 	}
+	a.failures.add(from, time.Now())
+	a.log.Warn("a login was refused", "from", from)
+	return roleNone, &control.Error{Status: http.StatusForbidden, Message: "not the token",
+		Remedy: "copy it from the token file, which `superd web` names when it starts"}
+}
+
+// match returns the role of a token. It takes the same time for each wrong one.
+func (a *auth) match(token string) role {
 	given, found := sha256.Sum256([]byte(token)), roleNone
 	for role, known := range a.tokens {
 		sum := sha256.Sum256([]byte(known))
@@ -135,13 +164,7 @@ func (a *auth) check(r *http.Request, token string) (role, error) {
 			found = max(found, roleOf(role))
 		}
 	}
-	if found == roleNone {
-		a.failures.add(from, time.Now())
-		a.log.Warn("a login was refused", "from", from)
-		return roleNone, &control.Error{Status: http.StatusForbidden, Message: "not the token",
-			Remedy: "copy it from the token file, which `superd web` names when it starts"}
-	}
-	return found, nil
+	return found
 }
 
 func roleOf(i int) role { return role(i) } //nolint:gosec // an index of tokens
@@ -171,36 +194,40 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	s.auth.issue(w, role)
+	s.auth.begin(w, r, role)
 	w.WriteHeader(http.StatusNoContent)
 }
 
 // logout ends the session of a request, if it has one.
 func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
-	if cookie, err := r.Cookie(s.auth.cookie.Name); err == nil {
-		s.auth.revoke(s.auth.read(cookie.Value, time.Now()))
-	}
+	s.auth.revoke(s.auth.cookied(r))
 	expired := s.auth.cookie
 	expired.MaxAge = -1
 	http.SetCookie(w, &expired)
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// issue begins a session.
-func (a *auth) issue(w http.ResponseWriter, r role) {
-	made := session{role: r, until: time.Now().Add(sessionLife)}
+// begin begins a session. The origin of the page tells whether a reverse proxy takes https.
+func (a *auth) begin(w http.ResponseWriter, r *http.Request, who role) {
+	made := session{role: who, secure: strings.HasPrefix(r.Header.Get("Origin"), "https://")}
 	_, _ = rand.Read(made.id[:]) // never fails
+	a.issue(w, made)
+}
+
+// issue sends the cookie of a session, which ends after its whole life.
+func (a *auth) issue(w http.ResponseWriter, s session) {
+	s.until = time.Now().Add(sessionLife)
 	cookie := a.cookie
-	cookie.Value, cookie.MaxAge = a.write(made), int(sessionLife/time.Second)
+	cookie.Secure = cookie.Secure || s.secure
+	cookie.Value, cookie.MaxAge = a.write(s), int(sessionLife/time.Second)
 	http.SetCookie(w, &cookie)
 }
 
 // renew replaces the cookie of a session that was not begun today, so that a page in use stays
-// logged in.
+// logged in. The old cookie stays good, for another tab may be using it; a logout ends both.
 func (a *auth) renew(w http.ResponseWriter, who session) {
 	if !who.until.IsZero() && time.Until(who.until) < sessionLife-renewAfter {
-		a.issue(w, who.role)
-		a.revoke(who)
+		a.issue(w, who)
 	}
 }
 
@@ -215,12 +242,13 @@ func (a *auth) revoke(s session) {
 			delete(a.revoked, id)
 		}
 	}
-	a.revoked[s.id] = s.until
+	a.revoked[s.id] = time.Now().Add(sessionLife) // a newer cookie may last until then
 }
 
-// The content of a cookie: the role, the end of the session in seconds since 1970, the identity,
-// and the code that authenticates these.
+// The content of a cookie: the role with [secureBit], the end of the session in seconds since 1970,
+// the identity, and the code that authenticates these.
 const (
+	secureBit  = 0x80
 	endAt      = 1
 	identityAt = endAt + 8
 	codeAt     = identityAt + len(identity{})
@@ -230,6 +258,9 @@ const (
 func (a *auth) write(s session) string {
 	text := make([]byte, codeAt, cookieSize)
 	text[0] = byte(s.role)
+	if s.secure {
+		text[0] |= secureBit
+	}
 	binary.BigEndian.PutUint64(text[endAt:], uint64(s.until.Unix())) //nolint:gosec // after 1970
 	copy(text[identityAt:], s.id[:])
 	return base64.RawURLEncoding.EncodeToString(append(text, a.code(s.role, text)...))
@@ -238,21 +269,30 @@ func (a *auth) write(s session) string {
 // read returns the session of a cookie; that of nobody if it is not valid at now.
 func (a *auth) read(value string, now time.Time) session {
 	text, err := base64.RawURLEncoding.DecodeString(value)
-	if err != nil || len(text) != cookieSize || role(text[0]) > roleOperator || a.tokens[text[0]] == "" {
+	if err != nil || len(text) != cookieSize {
 		return session{}
 	}
-	s := session{role: role(text[0]), id: identity(text[identityAt:codeAt])}
+	r := role(text[0] &^ secureBit)
+	if r > roleOperator || a.tokens[r] == "" {
+		return session{}
+	}
+	s := session{role: r, secure: text[0]&secureBit != 0, id: identity(text[identityAt:codeAt])}
 	if !hmac.Equal(text[codeAt:], a.code(s.role, text[:codeAt])) {
 		return session{}
 	}
 	s.until = time.Unix(int64(binary.BigEndian.Uint64(text[endAt:])), 0) //nolint:gosec // as written
-	a.mu.Lock()
-	_, revoked := a.revoked[s.id]
-	a.mu.Unlock()
-	if revoked || now.After(s.until) {
+	if !a.isValid(s, now) {
 		return session{}
 	}
 	return s
+}
+
+// isValid reports whether a session has not ended. That of a token in the request does not.
+func (a *auth) isValid(s session, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, revoked := a.revoked[s.id]
+	return !revoked && (s.until.IsZero() || !now.After(s.until))
 }
 
 func (a *auth) code(r role, text []byte) []byte {

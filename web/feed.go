@@ -31,6 +31,7 @@ type feed struct {
 	mu      sync.Mutex
 	clients map[*viewer]struct{}
 	end     context.CancelFunc // nil: nobody looks
+	cut     context.CancelFunc // ends the connection of watch
 	all     map[string]status
 	known   bool   // all is what superd has answered, and it still answers
 	failure string // why it does not answer; "" if it does or may yet
@@ -148,7 +149,12 @@ func (f *feed) run(ctx context.Context) {
 	go f.poll(ctx)
 	pause, last := firstPause, time.Time{} // when superd has answered last
 	for ctx.Err() == nil {
-		answered, err := f.watch(ctx)
+		watching, cut := context.WithCancel(ctx)
+		f.mu.Lock()
+		f.cut = cut
+		f.mu.Unlock()
+		answered, err := f.watch(watching)
+		cut()
 		if answered {
 			pause, last = firstPause, time.Now()
 		}
@@ -205,7 +211,7 @@ func (f *feed) watch(ctx context.Context) (answered bool, err error) {
 }
 
 // poll asks for the states now and then: superd does not send them when nothing but the use of
-// memory and processor has changed.
+// memory and processor has changed. If it hangs, this finds out: watch would wait on.
 func (f *feed) poll(ctx context.Context) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -221,16 +227,32 @@ func (f *feed) poll(ctx context.Context) {
 		if !known {
 			continue // watch finds out when superd is back
 		}
-		answer, err := f.host.stream(ctx, question{path: "/v1/status"})
-		if err != nil {
-			continue // as above
-		}
-		text, err := io.ReadAll(io.LimitReader(answer, maxLineBytes))
-		answer.Close()
+		text, err := f.status(ctx)
 		if err == nil {
 			_ = f.update(ctx, text, changes) // what is not understood comes by watch, too
+		} else if errors.Is(err, errLate) {
+			f.fail(ctx, err)
+			f.mu.Lock()
+			f.cut()
+			f.mu.Unlock()
 		}
 	}
+}
+
+// status asks for the states.
+func (f *feed) status(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, f.host.timeout, errLate)
+	defer cancel()
+	answer, err := f.host.stream(ctx, question{path: "/v1/status"})
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Close()
+	text, err := io.ReadAll(io.LimitReader(answer, maxLineBytes))
+	if err != nil {
+		return nil, f.host.unanswered(ctx, err)
+	}
+	return text, nil
 }
 
 // update takes the states of all instances, a JSON array. If asked is not 0, it is the number of
@@ -280,9 +302,9 @@ func (f *feed) update(ctx context.Context, text []byte, asked uint64) error {
 	return nil
 }
 
-// timeless returns a status without what changes with time alone; the time since which it has its
-// state has more digits than the clocks agree on. Within a string the quotes of the names would
-// have backslashes.
+// timeless returns a status without what changes with time alone. superd computes since anew for
+// each answer, and its last digits differ. Within a string the quotes of the names would have
+// backslashes.
 func timeless(raw []byte) []byte {
 	key := make([]byte, 0, len(raw))
 	for _, name := range []string{`"since":`, `"uptime_s":`, `"next_start_in_s":`} {

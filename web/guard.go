@@ -31,8 +31,10 @@ func (s *Server) guard(h http.Handler) http.Handler {
 		header.Set("Cross-Origin-Opener-Policy", "same-origin")
 		header.Set("Cross-Origin-Resource-Policy", "same-origin")
 		header.Set("Cache-Control", "no-store")
-		// An idle stream outlives the time-outs for the request and for a write.
-		w = &writer{ResponseWriter: w, control: http.NewResponseController(w)}
+		bounded := &writer{ResponseWriter: w, control: http.NewResponseController(w)}
+		w = bounded
+		// An answer without a body, and the end of others, are written after this handler
+		defer func() { _ = bounded.limit() }() // an error is that of the connection
 		if err := s.names.check(r); err != nil {
 			refuse(w, err)
 			return
@@ -42,7 +44,11 @@ func (s *Server) guard(h http.Handler) http.Handler {
 				Remedy: "open the pages of superd themselves; a reverse proxy has to pass on the header Host"})
 			return
 		}
-		if err := takeBody(w, r); err != nil {
+		limit := int64(maxLoginBytes)
+		if r.ContentLength != 0 && s.auth.knows(r) {
+			limit = maxBodyBytes
+		}
+		if err := takeBody(w, r, limit); err != nil {
 			refuse(w, err)
 			return
 		}
@@ -50,15 +56,15 @@ func (s *Server) guard(h http.Handler) http.Handler {
 	})
 }
 
-// takeBody reads the body of a request within its limits. Then nothing bounds how long the answer
-// may take.
-func takeBody(w http.ResponseWriter, r *http.Request) error {
+// takeBody reads the body of a request, of at most limit bytes, within its time. Then nothing
+// bounds how long the answer may take.
+func takeBody(w http.ResponseWriter, r *http.Request, limit int64) error {
 	if r.ContentLength == 0 {
 		return nil
 	}
 	connection := http.NewResponseController(w)
 	_ = connection.SetReadDeadline(time.Now().Add(bodyTimeout))
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		// A client that has sent its whole request reads the answer
 		_, _ = io.CopyN(io.Discard, r.Body, maxRefusedBytes)
@@ -125,22 +131,38 @@ func localAddress(r *http.Request) netip.Addr {
 	return local.AddrPort().Addr().Unmap()
 }
 
-// A writer limits the time of each write, instead of that of the whole answer.
+// A writer limits the time of each write, instead of that of the whole answer: an idle stream has
+// no time-out.
 type writer struct {
 	http.ResponseWriter
 	control *http.ResponseController
 }
 
+// limit bounds the writes until the next call.
+func (w *writer) limit() error { return w.control.SetWriteDeadline(time.Now().Add(writeTimeout)) }
+
 // Write implements [io.Writer].
 func (w *writer) Write(b []byte) (int, error) {
-	if err := w.control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+	if err := w.limit(); err != nil {
 		return 0, err
 	}
 	return w.ResponseWriter.Write(b)
 }
 
-// Flush sends what was written.
-func (w *writer) Flush() { _ = w.control.Flush() } // an error is that of the next write
+// FlushError sends what was written. HTTP/2 would end a stream at the limit even if nothing waits
+// to be written, so there is none after that.
+func (w *writer) FlushError() error {
+	if err := w.limit(); err != nil {
+		return err
+	}
+	if err := w.control.Flush(); err != nil {
+		return err
+	}
+	return w.control.SetWriteDeadline(time.Time{})
+}
+
+// Flush implements [http.Flusher].
+func (w *writer) Flush() { _ = w.FlushError() } // an error is that of the next write
 
 // Unwrap serves [http.ResponseController].
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,6 +34,8 @@ type fakeSuperd struct {
 	events   []string
 	logs     func(w http.ResponseWriter, form map[string][]string)
 	requests []string // METHOD PATH?QUERY BODY
+	answered []string // likewise, those whose endless answer has begun
+	hangs    bool
 	changed  chan struct{}
 }
 
@@ -73,14 +76,23 @@ func (f *fakeSuperd) change(change func()) {
 func (f *fakeSuperd) serve(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	f.mu.Lock()
-	f.requests = append(f.requests, strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Method, r.URL.RequestURI(), body)))
+	request := strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Method, r.URL.RequestURI(), body))
+	f.requests = append(f.requests, request)
 	logs := f.logs
 	f.mu.Unlock()
 	sent := 0
 	for first := true; ; first = false {
 		f.mu.Lock()
-		states, events, changed := f.states, f.events, f.changed
+		states, events, changed, hangs := f.states, f.events, f.changed, f.hangs
 		f.mu.Unlock()
+		if hangs {
+			select {
+			case <-changed:
+				continue
+			case <-r.Context().Done():
+				return
+			}
+		}
 		switch r.URL.Path {
 		case "/v1/status":
 			fmt.Fprintln(w, states)
@@ -111,6 +123,9 @@ func (f *fakeSuperd) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		w.(http.Flusher).Flush()
+		f.mu.Lock()
+		f.answered = append(f.answered, request)
+		f.mu.Unlock()
 		select {
 		case <-changed:
 		case <-r.Context().Done():
@@ -127,6 +142,20 @@ func (f *fakeSuperd) dial(ctx context.Context) (net.Conn, error) {
 		return nil, io.ErrClosedPipe
 	}
 	return new(net.Dialer).DialContext(ctx, "tcp", server.Listener.Addr().String())
+}
+
+// waitFor returns when a request has been made, and its answer has begun.
+func (f *fakeSuperd) waitFor(request string) {
+	f.t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		f.mu.Lock()
+		answered := slices.Contains(f.answered, request)
+		f.mu.Unlock()
+		if answered {
+			return
+		}
+	}
+	f.t.Fatalf("superd was not asked %s", request)
 }
 
 // event adds an event to the log.
@@ -242,11 +271,16 @@ type sseClient struct {
 
 func (s *site) stream(path string, header map[string]string) *sseClient {
 	s.t.Helper()
+	return s.streamOf(request{path: path, token: operatorToken, header: header})
+}
+
+func (s *site) streamOf(r request) *sseClient {
+	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
-	answer := s.open(ctx, request{path: path, token: operatorToken, header: header})
+	answer := s.open(ctx, r)
 	if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/event-stream" {
 		text, _ := io.ReadAll(answer.Body)
-		s.t.Fatalf("%s: %s, %s", path, answer.Status, text)
+		s.t.Fatalf("%s: %s, %s", r.path, answer.Status, text)
 	}
 	c := &sseClient{s.t, make(chan frame, 10_000), cancel}
 	s.t.Cleanup(cancel)

@@ -22,18 +22,23 @@ type host struct {
 	dial   func(context.Context) (net.Conn, error)
 	client *http.Client
 	feed   *feed
+
+	timeout time.Duration // for the header of an answer that superd gives at once
 }
+
+// errLate says that superd hangs, or what is between.
+var errLate = errors.New("it is connected, but sends nothing")
 
 const (
 	keptConnections = 4
 	keptFor         = 30 * time.Second
-	answerTimeout   = 30 * time.Second // for the header of an answer that superd gives at once
+	answerTimeout   = 30 * time.Second
 	maxErrorBytes   = 1 << 20
 	formType        = "application/x-www-form-urlencoded"
 )
 
 func newHost(ctx context.Context, h Host) *host {
-	made := &host{name: h.Name, dial: h.Dial}
+	made := &host{name: h.Name, dial: h.Dial, timeout: answerTimeout}
 	made.client = &http.Client{
 		Transport: &http.Transport{
 			DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return h.Dial(ctx) },
@@ -73,7 +78,7 @@ func (h *host) ask(ctx context.Context, q question) (*http.Response, error) {
 	}
 	answer, err := h.client.Do(r)
 	if err != nil {
-		return nil, h.explain(err)
+		return nil, h.unanswered(ctx, err)
 	}
 	return answer, nil
 }
@@ -81,23 +86,23 @@ func (h *host) ask(ctx context.Context, q question) (*http.Response, error) {
 // stream makes a request whose answer does not end, or is long. Any other answer than a success is
 // an error.
 func (h *host) stream(ctx context.Context, q question) (io.ReadCloser, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	late := time.AfterFunc(answerTimeout, cancel)
+	ctx, cancel := context.WithCancelCause(ctx)
+	late := time.AfterFunc(h.timeout, func() { cancel(errLate) })
 	answer, err := h.ask(ctx, q)
 	late.Stop()
 	if err != nil {
-		cancel()
+		cancel(nil)
 		return nil, err
 	}
 	if answer.StatusCode/100 != 2 {
-		defer cancel()
+		defer cancel(nil)
 		defer answer.Body.Close()
 		text, _ := io.ReadAll(io.LimitReader(answer.Body, maxErrorBytes))
 		e := &control.Error{Status: answer.StatusCode, Message: strings.TrimSpace(string(text))}
 		_ = json.Unmarshal(text, e) // another server's message stays as it is
 		return nil, e
 	}
-	return &body{answer.Body, cancel}, nil
+	return &body{answer.Body, func() { cancel(nil) }}, nil
 }
 
 // A body ends its request when it is closed.
@@ -111,8 +116,8 @@ func (b *body) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// explain returns what to tell a browser about a superd that does not answer.
-func (h *host) explain(err error) error {
+// unanswered returns what to tell a browser about a superd that does not answer a request of ctx.
+func (h *host) unanswered(ctx context.Context, err error) error {
 	if refused, ok := errors.AsType[*control.Error](err); ok {
 		if refused.Status == http.StatusForbidden {
 			// Not that the browser may not: this server may not
@@ -124,6 +129,18 @@ func (h *host) explain(err error) error {
 	if errors.As(err, &reason) {
 		err = reason.Err
 	}
-	return &control.Error{Status: http.StatusServiceUnavailable,
+	silent := &control.Error{Status: http.StatusServiceUnavailable,
 		Message: fmt.Sprintf("superd on %s does not answer: %v", h.name, err), Remedy: "start it, or wait until it is back"}
+	if errors.Is(context.Cause(ctx), errLate) {
+		silent.Message = fmt.Sprintf("superd on %s does not answer: %v", h.name, errLate)
+		return &lateError{silent}
+	}
+	return silent
 }
+
+// A lateError is an [errLate] with what to do.
+type lateError struct{ err *control.Error }
+
+func (e *lateError) Error() string { return e.err.Error() }
+
+func (e *lateError) Unwrap() []error { return []error{e.err, errLate} }

@@ -51,7 +51,7 @@ type logTail struct {
 }
 
 // logStream sends the last lines of instances, and new ones as they come.
-func (s *Server) logStream(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) logStream(w http.ResponseWriter, r *http.Request, who session) error {
 	h, err := s.host(r.FormValue("host"))
 	if err != nil {
 		return err
@@ -71,17 +71,16 @@ func (s *Server) logStream(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
+	out, err := s.openStream(w, r, who)
+	if err != nil {
+		return err
+	}
+	defer out.close()
 	// The first request is made here, so that a wrong name is an error and no empty stream.
 	answer, err := h.logs(ctx, query, tail)
 	if err != nil {
 		return err
 	}
-	out, err := s.openStream(w, r)
-	if err != nil {
-		answer.Close()
-		return err
-	}
-	defer out.close()
 	go h.followLogs(ctx, query, tail, answer)
 	for {
 		select {

@@ -30,11 +30,13 @@ import (
 const (
 	maxConnections = 256
 	maxRequests    = 64 // that superd is answering, over all clients
+	maxOwnRequests = 16 // of one session
 	maxStreams     = 64 // over all clients
 	maxOwnStreams  = 16 // of one session
 
 	maxHeaderBytes = 16 << 10
 	maxBodyBytes   = 64 << 10
+	maxLoginBytes  = 4 << 10 // of the body of somebody who has not logged in
 	// read and dropped of a larger body, so that its client may read why
 	maxRefusedBytes = 1 << 20
 
@@ -74,8 +76,8 @@ type Server struct {
 	auth     *auth
 	names    names
 	hosts    []*host
-	requests chan struct{} // has a value for each request that superd is answering
-	streams  *quota
+	requests *quota // that superd is answering
+	streams  *quota // answers without an end
 	handler  http.Handler
 }
 
@@ -83,7 +85,7 @@ type Server struct {
 func New(ctx context.Context, o Options) *Server {
 	s := &Server{
 		options: o, auth: newAuth(o), names: newNames(o.Names),
-		requests: make(chan struct{}, maxRequests), streams: newQuota(maxStreams, maxOwnStreams),
+		requests: newQuota(maxRequests, maxOwnRequests), streams: newQuota(maxStreams, maxOwnStreams),
 	}
 	for _, h := range o.Hosts {
 		s.hosts = append(s.hosts, newHost(ctx, h))
@@ -137,13 +139,14 @@ func errNoPath(r *http.Request) error {
 }
 
 // viewed returns a handler for all who may see the state of programs.
-func (s *Server) viewed(serve func(http.ResponseWriter, *http.Request) error) http.Handler {
+func (s *Server) viewed(serve func(http.ResponseWriter, *http.Request, session) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := s.auth.require(r, roleViewer); err != nil {
+		who, err := s.auth.require(r, roleViewer)
+		if err != nil {
 			refuse(w, err)
 			return
 		}
-		if err := serve(w, r); err != nil {
+		if err := serve(w, r, who); err != nil {
 			refuse(w, err)
 		}
 	})
@@ -174,16 +177,15 @@ func (s *Server) session(w http.ResponseWriter, r *http.Request) {
 }
 
 // metrics serves the metrics of one host.
-func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request, who session) error {
 	h, err := s.host(r.FormValue("host"))
 	if err != nil {
 		return err
 	}
-	release, err := s.occupy()
-	if err != nil {
-		return err
+	if !s.requests.take(who.id) {
+		return errBusy
 	}
-	defer release()
+	defer s.requests.give(who.id)
 	metrics.Handler(control.NewClient(h.name, control.WithConnect(h.dial)).Counters).ServeHTTP(w, r)
 	return nil
 }
@@ -197,16 +199,6 @@ func (s *Server) host(name string) (*host, error) {
 	}
 	return nil, &control.Error{Status: http.StatusNotFound, Message: fmt.Sprintf("no host is named %q", name),
 		Remedy: "/session lists the hosts"}
-}
-
-// occupy takes one of the requests that superd may be answering at a time.
-func (s *Server) occupy() (release func(), err error) {
-	select {
-	case s.requests <- struct{}{}:
-		return func() { <-s.requests }, nil
-	default:
-		return nil, errBusy
-	}
 }
 
 var errBusy = &control.Error{Status: http.StatusServiceUnavailable, Message: "too many requests at a time",

@@ -28,7 +28,7 @@ type entry struct {
 
 // stream sends the state of all instances, what changes, and the events after a cursor. Nothing of
 // the event log is missed: a client that comes back names the last event that it has got.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, who session) error {
 	h, err := s.host(r.FormValue("host"))
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) error {
 		return &control.Error{Status: http.StatusBadRequest, Message: fmt.Sprintf("not the number of an event: %q", cursor),
 			Remedy: "send the last id that the stream had"}
 	}
-	out, err := s.openStream(w, r)
+	out, err := s.openStream(w, r, who)
 	if err != nil {
 		return err
 	}
@@ -82,8 +82,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// follow passes on the events after a cursor, or from the newest one on, until ctx is done. It
-// waits while into is full.
+// follow passes on the events after a cursor, or from the newest one on, until ctx is done. If
+// superd has answered that there is none yet, all later ones are new. It waits while into is full.
 func (h *host) follow(ctx context.Context, after uint64, fromNow bool, into chan<- entry) {
 	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, longestPause) {
 		query := url.Values{"follow": {"1"}, "since": {strconv.FormatUint(after, 10)}}
@@ -92,6 +92,7 @@ func (h *host) follow(ctx context.Context, after uint64, fromNow bool, into chan
 		}
 		answer, err := h.stream(ctx, question{path: "/v1/events", query: query})
 		if err == nil {
+			fromNow = false // after a break, what was added meanwhile is new
 			for lines := bufio.NewReaderSize(answer, 16<<10); ; {
 				line, err := readLine(lines)
 				var number struct {
@@ -102,7 +103,7 @@ func (h *host) follow(ctx context.Context, after uint64, fromNow bool, into chan
 				}
 				select {
 				case into <- entry{number.Cursor, line}:
-					after, fromNow, pause = number.Cursor, false, firstPause
+					after, pause = number.Cursor, firstPause
 				case <-ctx.Done():
 				}
 			}
@@ -123,25 +124,21 @@ type sender struct {
 	w       http.ResponseWriter
 	flush   func() error
 	ctx     context.Context
-	last    time.Time // when the last frame was sent
+	last    time.Time   // when the last frame was sent
+	valid   func() bool // whether the client is still logged in
 	release func()
 }
 
-// openStream begins an answer of Server-Sent Events, unless there are too many.
-func (s *Server) openStream(w http.ResponseWriter, r *http.Request) (*sender, error) {
-	who, err := s.auth.require(r, roleViewer)
-	if err != nil {
-		return nil, err
-	}
+// openStream prepares an answer of Server-Sent Events, unless there are too many. The first frame
+// begins it: until then the answer may still be an error.
+func (s *Server) openStream(w http.ResponseWriter, r *http.Request, who session) (*sender, error) {
 	if !s.streams.take(who.id) {
 		return nil, errBusy
 	}
-	header := w.Header()
-	header.Set("Content-Type", "text/event-stream")
-	header.Set("X-Accel-Buffering", "no") // nginx passes each frame on
 	out := &sender{
 		w: w, flush: http.NewResponseController(w).Flush, ctx: r.Context(),
 		keepAlive: time.NewTicker(keepAlive), release: func() { s.streams.give(who.id) },
+		valid: func() bool { return s.auth.isValid(who, time.Now()) },
 	}
 	out.buffer.WriteString("retry: 1000\n\n") // a browser comes back after a second
 	return out, nil
@@ -153,7 +150,7 @@ func (s *sender) close() {
 }
 
 // send sends what is in the buffer, or else a comment that keeps the connection alive, and reports
-// whether the client may still be there.
+// whether the client may still be there. A client that is logged in no more gets nothing.
 func (s *sender) send() bool {
 	if wait := frameInterval - time.Since(s.last); wait > 0 && !s.last.IsZero() {
 		select {
@@ -161,6 +158,14 @@ func (s *sender) send() bool {
 		case <-s.ctx.Done():
 			return false
 		}
+	}
+	if !s.valid() {
+		return false
+	}
+	if s.last.IsZero() {
+		header := s.w.Header()
+		header.Set("Content-Type", "text/event-stream")
+		header.Set("X-Accel-Buffering", "no") // nginx passes each frame on
 	}
 	if s.buffer.Len() == 0 {
 		s.buffer.WriteString(":\n\n")

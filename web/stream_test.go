@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -88,6 +90,61 @@ func TestEventsContinue(t *testing.T) {
 	if f := s.stream("/stream", nil).next("event"); f.id != "3007" {
 		t.Errorf("a new page gets event %s first", f.id)
 	}
+}
+
+// TestEventsOfAnEmptyLog: a page that was opened before the first event misses none.
+func TestEventsOfAnEmptyLog(t *testing.T) {
+	s := newSite(t)
+	c := s.stream("/stream", nil)
+	s.waitFor("GET /v1/events?follow=1&lines=1")
+	s.kill()
+	s.event("one")
+	s.event("two")
+	s.start()
+	for _, want := range []string{"1", "2"} {
+		if f := c.next("event"); f.id != want {
+			t.Errorf("got event %+v, want number %s", f, want)
+		}
+	}
+}
+
+// TestLogoutEndsStreams: a session that has ended gets nothing more, by a stream that it has.
+func TestLogoutEndsStreams(t *testing.T) {
+	s := newSite(t)
+	cookie, other := s.login(operatorToken), s.login(operatorToken)
+	c, stays := s.streamOf(request{path: "/stream?cursor=0", cookie: cookie}), s.streamOf(request{path: "/stream?cursor=0", cookie: other})
+	endless := s.open(t.Context(), request{path: "/api/v1/events?follow=1&since=0", cookie: cookie})
+	defer endless.Body.Close()
+	c.next("snapshot")
+	stays.next("snapshot")
+	s.do(request{method: "POST", path: "/logout", cookie: cookie})
+	s.event("later")
+	stays.next("event")
+	for f := range c.frames {
+		t.Errorf("after the logout: %+v", f)
+	}
+	if text, err := io.ReadAll(endless.Body); err == nil || len(text) > 0 {
+		t.Errorf("the endless answer after the logout: %q, %v", text, err)
+	}
+}
+
+// TestHungSuperd: a superd that accepts connections and answers nothing is shown as down.
+func TestHungSuperd(t *testing.T) {
+	s := newSite(t)
+	s.web.hosts[0].timeout = 200 * time.Millisecond
+	c := s.stream("/stream", nil)
+	c.next("snapshot")
+	hang := func(hangs bool) { s.change(func() { s.hangs = hangs }) }
+	hang(true)
+	if f := c.next("down"); !strings.Contains(f.data, "superd on local does not answer: it is connected, but sends nothing") {
+		t.Errorf("a superd that hangs: %+v", f)
+	}
+	if f := s.stream("/stream", nil).next("snapshot", "down"); f.kind != "down" {
+		t.Errorf("a new page: %+v", f)
+	}
+	hang(false)
+	c.next("up")
+	c.next("snapshot")
 }
 
 // TestLogStream: lines come in order, and those before are not repeated after a break.
@@ -220,6 +277,52 @@ func waitForOneStream(t *testing.T, s *site) {
 	}
 }
 
+// A deadlineRecorder has the last deadline for writes, and whether there was one at each write.
+type deadlineRecorder struct {
+	*httptest.ResponseRecorder
+	deadline time.Time
+	unbound  []string
+}
+
+func (d *deadlineRecorder) SetWriteDeadline(at time.Time) error { d.deadline = at; return nil }
+
+func (d *deadlineRecorder) SetReadDeadline(time.Time) error { return nil }
+
+func (d *deadlineRecorder) wrote(what string) {
+	if d.deadline.IsZero() {
+		d.unbound = append(d.unbound, what)
+	}
+}
+
+func (d *deadlineRecorder) Write(b []byte) (int, error) {
+	d.wrote("body")
+	return d.ResponseRecorder.Write(b)
+}
+
+func (d *deadlineRecorder) Flush() { d.wrote("flush") }
+
+// TestWritesAreBounded: a client that does not read holds up no answer for ever, with a body or
+// without. A stream that has nothing to write has no limit.
+func TestWritesAreBounded(t *testing.T) {
+	s := newSite(t)
+	etag := `"none"`
+	for _, want := range []int{200, 304} {
+		d := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
+		r := httptest.NewRequest("GET", "http://localhost/static/index.html", nil)
+		r.Header.Set("If-None-Match", etag)
+		s.web.ServeHTTP(d, r)
+		etag = d.Header().Get("ETag")
+		if d.Code != want || d.deadline.IsZero() || len(d.unbound) > 0 {
+			t.Errorf("%d: status %d, until %v, without a limit: %v", want, d.Code, d.deadline, d.unbound)
+		}
+	}
+	d := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
+	w := &writer{ResponseWriter: d, control: http.NewResponseController(d)}
+	if err := http.NewResponseController(w).Flush(); err != nil || len(d.unbound) > 0 || !d.deadline.IsZero() {
+		t.Errorf("flush: %v, until %v, without a limit: %v", err, d.deadline, d.unbound)
+	}
+}
+
 // TestStreamsAreBounded: a client has only so many streams, and gets them back.
 func TestStreamsAreBounded(t *testing.T) {
 	s := newSite(t)
@@ -231,6 +334,15 @@ func TestStreamsAreBounded(t *testing.T) {
 	if answer, body := s.do(r); answer.StatusCode != 503 || !strings.Contains(body, "too many") {
 		t.Errorf("one stream more: %s, %s", answer.Status, body)
 	}
+	r.path = "/logs/stream?name=web" // superd is not asked, and there is no answer to that
+	if answer, body := s.do(r); answer.StatusCode != 503 || !strings.Contains(body, "too many") {
+		t.Errorf("one stream of a log more: %s, %s", answer.Status, body)
+	}
+	s.mu.Lock()
+	if asked := strings.Join(s.requests, " "); strings.Contains(asked, "/v1/logs") {
+		t.Errorf("superd got %s", asked)
+	}
+	s.mu.Unlock()
 	if answer, _ := s.do(request{path: "/api/v1/status", token: operatorToken}); answer.StatusCode != 200 {
 		t.Errorf("another request: %s", answer.Status)
 	}

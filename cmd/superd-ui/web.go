@@ -174,9 +174,11 @@ func (f *webFlags) serve(ctx context.Context, conf *config.Config, stderr io.Wri
 	if f.open {
 		address.Fragment = "token=" + options.Tokens.Operator
 		fmt.Fprintf(stderr, "superd: log in at %s\n", address)
-		openBrowser(ctx, address.String(), stderr)
+		defer openBrowser(ctx, address.String(), stderr)()
 	}
+	shutdown := make(chan struct{})
 	go func() {
+		defer close(shutdown)
 		<-ctx.Done()
 		ended, cancel := context.WithTimeout(context.Background(), endTimeout)
 		defer cancel()
@@ -188,6 +190,8 @@ func (f *webFlags) serve(ctx context.Context, conf *config.Config, stderr io.Wri
 	} else {
 		err = server.Serve(listener)
 	}
+	stop()
+	<-shutdown // answers to requests are sent
 	if !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve pages: %w", err)
 	}

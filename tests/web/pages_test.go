@@ -98,8 +98,8 @@ backoff = { initial = "10ms" }
 	b.click("action-scale")
 	b.fill("field-scale", "3")
 	b.confirm()
+	b.shows("replica-many@3") // superd knows it since then
 	s.WaitState("many@3", "running")
-	b.shows("replica-many@3")
 	pid := s.Status("many@1").Pid
 	b.click("action-rolling")
 	b.confirm()
@@ -163,7 +163,7 @@ func TestReconnect(t *testing.T) {
 // TestThousand: a thousand programs are shown as fast as one reads, and a change of one is shown at
 // once.
 func TestThousand(t *testing.T) {
-	const programs = 1000
+	const programs, longest = 1000, 150 * time.Millisecond
 	var text strings.Builder
 	for i := range programs {
 		fmt.Fprintf(&text, "[program.p%04d]\ncommand = 'sleep infinity'\n", i)
@@ -207,7 +207,7 @@ func TestThousand(t *testing.T) {
 	})`, steps))
 	each := time.Duration((busy() - before) / steps * float64(time.Second))
 	t.Logf("a step of scrolling takes %v of processor time", each)
-	if before == 0 || each > 200*time.Millisecond {
+	if before == 0 || each > longest {
 		t.Errorf("a step of scrolling takes %v of processor time", each)
 	}
 }

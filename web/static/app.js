@@ -77,16 +77,19 @@ class Shell {
     header.replaceChildren();
   }
 
-  // lost is called when a request was refused for want of a session. It resolves to true if so.
+  // lost is called when a request was refused, for want of a session or because superd web was
+  // started again with other hosts. It resolves to true if so.
   async lost() {
+    let session;
     try {
-      if ((await getSession()).role) return false;
+      session = await getSession();
     } catch {
       return false; // superd web is away: the stream tries again
     }
+    if (session.role && String(session.hosts) === String(this.session.hosts)) return false;
     if (this.ended) return true; // several requests were refused
     this.stop();
-    await begin("You have been logged out.");
+    await begin(session.role ? "" : "You have been logged out.");
     return true;
   }
 
