@@ -112,6 +112,7 @@ type Settings struct {
 	Groups              []string
 	SupplementaryGroups []string // nil: those of User; empty: none
 	Umask               *uint32  // nil: the umask of superd
+	PTY                 bool     // it has a terminal
 
 	Directories              [DirectoryKinds]Directories `json:",omitzero"` // by kind
 	RuntimeDirectoryPreserve bool                        `json:",omitzero"`
