@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"superd/config/codec"
+	"superd/config/directory"
 	"superd/config/document"
 	"superd/config/enablement"
 	"superd/config/environ"
@@ -114,8 +115,8 @@ type Settings struct {
 	Umask               *uint32  // nil: the umask of superd
 	PTY                 bool     // it has a terminal
 
-	Directories              [DirectoryKinds]Directories `json:",omitzero"` // by kind
-	RuntimeDirectoryPreserve bool                        `json:",omitzero"`
+	Directories              [directory.Kinds]directory.Set `json:",omitzero"` // by kind
+	RuntimeDirectoryPreserve bool                           `json:",omitzero"`
 
 	Replicas   int // 0: none runs
 	Type       Type

@@ -107,7 +107,7 @@ func TestEnableRefused(t *testing.T) {
 	s.Start()
 	s.WaitState("web@2", "running")
 	for name, want := range map[string]string{
-		"web@2":      "web@2 is an instance: name its program, web",
+		"web@2":      "web@2: it is an instance: name its program, web",
 		"wbe":        `no program, instance or group is named "wbe"; did you mean "web"?`,
 		"demand":     `demand: connections start it, not superd`,
 		"web.logger": "web.logger: it is the logger of web, and starts with that",
