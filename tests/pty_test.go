@@ -189,9 +189,11 @@ func TestPTYSurvives(t *testing.T) {
 		}
 	}
 	s.WaitLog("echo", "got 4-19")
-	if got := s.MustCtl("logs", "--times=false", "echo").Out; got != want {
+	if got := s.MustCtl("logs", "--times=false", "-n", "all", "echo").Out; got != want {
 		t.Errorf("log:\n%s\nwant:\n%s", got, want)
 	}
+	s.MustCtl("shutdown") // the process that the harness started was killed
+	wantNothingLeft(t, s)
 }
 
 // TestPTYReload: a change of pty needs a new run. What can't be with a terminal is refused.

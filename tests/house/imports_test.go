@@ -57,8 +57,9 @@ var allowed = map[string]string{
 	"procs": `config config/environ config/listen internal/signame internal/words logs loop loop/task
 		pidfd procs/changes procs/counters procs/deps procs/diagnosis procs/enabling
 		procs/eventlog procs/execprobe procs/fsm procs/handover procs/host procs/instance
-		procs/instance/beside procs/instance/paths procs/onconnect procs/outputevents procs/probe procs/pty
-		procs/reaper procs/rolling procs/schedule procs/selection procs/snapshot procs/sockets
+		procs/instance/beside procs/instance/paths procs/onconnect procs/outputevents procs/probe
+		procs/pty procs/reaper procs/reconcile procs/rolling procs/schedule procs/selection
+		procs/snapshot procs/sockets
 		procs/subscriptions`,
 	"procs/instance": `config config/directory config/environ internal/signame internal/words logs loop
 		pidfd procs/counters procs/deps procs/eventlog procs/execprobe procs/fsm procs/host procs/instance/beside
@@ -100,6 +101,7 @@ var allowed = map[string]string{
 	"procs/outputevents":  `internal/words logs loop procs/eventlog procs/fsm procs/handover procs/instance`,
 	"procs/selection":     "config internal/words procs/instance",
 	"procs/subscriptions": "loop procs/instance",
+	"procs/reconcile":     "loop procs/deps procs/fsm procs/instance",
 	"procs/rolling":       "config internal/words procs/snapshot",
 	"procs/eventlog":      "internal/escape",
 	"procs/journal":       "internal/failpoint",
