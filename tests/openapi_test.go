@@ -250,7 +250,7 @@ func TestOpenAPI(t *testing.T) {
 		{"POST /v1/programs/missing/reset-failed", 200},
 		{"POST /v1/programs/reset-failed?name=missing", 200},
 		{"POST /v1/programs/web@1/execute", 400},
-		{"POST /v1/programs/web@1/attach", 400},
+		{"POST /v1/programs/web@1/attach", 409},
 		{"POST /v1/programs/web/reload", 200},
 		{"POST /v1/programs/reload?name=web&timeout=1m", 200},
 		{"POST /v1/programs/web/stop", 200},

@@ -27,11 +27,15 @@ func (s *Server) attach(w http.ResponseWriter, r *http.Request) error {
 		f.terminal, f.name, f.err = s.options.Terminal(r.PathValue("name"), peerOf(r.Context()))
 		return f
 	})
-	if err == nil {
-		err = of.err
-	}
 	if err != nil {
 		return err
+	}
+	if of.err != nil {
+		e := *explain(of.err)
+		if e.Status == 0 || e.Status == http.StatusInternalServerError {
+			e.Status = http.StatusConflict // the program has no terminal, or no one program is meant
+		}
+		return &e
 	}
 	client, err := of.terminal.Join()
 	if err != nil {

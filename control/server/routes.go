@@ -91,7 +91,7 @@ func (s *Server) routes() []route {
 			[]answer{{http.StatusSwitchingProtocols, mediaLines, []any{control.Execution{}}}}, nil},
 		{"POST", "/v1/programs/{name}/attach", nil, s.attach,
 			"Attaches to the terminal of an instance: the connection changes to the protocol superd-attach. superd sends lines that are an Attached each, the client lines that are a Typed.",
-			[]answer{{http.StatusSwitchingProtocols, mediaLines, []any{control.Attached{}}}}, nil},
+			[]answer{{http.StatusSwitchingProtocols, mediaLines, []any{control.Attached{}}}}, conflict},
 		{"POST", "/v1/programs/reload", []string{"name", "timeout"}, s.reloadPrograms,
 			"Makes programs read their own configuration again.", results, nil},
 		{"POST", "/v1/programs/{name}/reload", []string{"timeout"}, s.reloadPrograms,
