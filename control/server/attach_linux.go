@@ -33,7 +33,7 @@ func (s *Server) attach(w http.ResponseWriter, r *http.Request) error {
 	if of.err != nil {
 		e := *explain(of.err)
 		if e.Status == 0 || e.Status == http.StatusInternalServerError {
-			e.Status = http.StatusConflict // the program has no terminal, or no one program is meant
+			e.Status = http.StatusConflict // it has no terminal, or several are meant
 		}
 		return &e
 	}
