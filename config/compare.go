@@ -130,7 +130,7 @@ const (
 var effects = sync.OnceValue(func() map[string]effect {
 	return map[string]effect{
 		"command": withNextRun, "directory": withNextRun, "environment": withNextRun, "env_file": withNextRun, "inherit_environment": withNextRun,
-		"user": withNextRun, "supplementary_groups": withNextRun, "umask": withNextRun,
+		"user": withNextRun, "supplementary_groups": withNextRun, "umask": withNextRun, "pty": withNextRun,
 		"runtime_directory": withNextRun, "state_directory": withNextRun, "cache_directory": withNextRun, "logs_directory": withNextRun,
 		"runtime_directory_mode": atOnce, "state_directory_mode": atOnce, "cache_directory_mode": atOnce, "logs_directory_mode": atOnce,
 		"runtime_directory_preserve": atOnce,

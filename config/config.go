@@ -113,6 +113,7 @@ type Settings struct {
 	Groups              []string
 	SupplementaryGroups []string // nil: those of User; empty: none
 	Umask               *uint32  // nil: the umask of superd
+	PTY                 bool     // it has a terminal
 
 	Directories              [directory.Kinds]directory.Set `json:",omitzero"` // by kind
 	RuntimeDirectoryPreserve bool                           `json:",omitzero"`

@@ -123,6 +123,9 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) *[]string { return &d.SupplementaryGroups },
 			"Unix groups beside the user's own, by name or number, instead of those that "+
 				"`/etc/group` gives the user; `[]`: none.")),
+		bind("program", "pty", codec.Boolean, func(d *builder) *bool { return &d.PTY },
+			"Whether the program has a terminal as standard input, output and error. See "+
+				"[Terminals](#terminals)."),
 		reading("superd's own", bind("program", "umask", codec.Umask,
 			func(d *builder) **uint32 { return &d.Umask },
 			"The file mode creation mask: `\"022\"` or `0o022`.")),

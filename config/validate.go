@@ -108,6 +108,7 @@ func (d *builder) check() {
 		health := d.health
 		d.Health = &health
 	}
+	d.checkPTY()
 	d.checkSandbox()
 	d.checkRolling()
 	d.checkPIDFilePlace()

@@ -1,17 +1,13 @@
 package control
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,7 +22,10 @@ func (c *Client) execute(ctx context.Context, name string, command Command) (Exi
 	if !ok {
 		return Exit{}, errors.New("execute command: descriptors can be passed on this host only")
 	}
-	answer, err := c.change(ctx, x, name, command)
+	r := request{post: true, path: "/v1/programs/" + url.PathEscape(name) + "/execute", form: url.Values{
+		"command": command.Words, "terminal": {strconv.FormatBool(command.Terminal)}, "term": {command.TERM},
+	}}
+	answer, err := c.change(ctx, x, r, ExecuteProtocol)
 	if err != nil {
 		return Exit{}, err
 	}
@@ -61,31 +60,4 @@ func (c *Client) execute(ctx context.Context, name string, command Command) (Exi
 			return *e.Exit, nil
 		}
 	}
-}
-
-// change makes the request and returns what follows the change of the protocol.
-func (c *Client) change(ctx context.Context, x *exchange, name string, command Command) (io.Reader, error) {
-	x.limit(time.Now().Add(c.timeout))
-	r := request{post: true, path: "/v1/programs/" + url.PathEscape(name) + "/execute", form: url.Values{
-		"command": command.Words, "terminal": {strconv.FormatBool(command.Terminal)}, "term": {command.TERM},
-	}}
-	req, err := r.build(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("make request: %w", err)
-	}
-	req.Close = false
-	req.Header.Set("Connection", "Upgrade")
-	req.Header.Set("Upgrade", ExecuteProtocol)
-	writeErr := req.Write(x.conn)
-	answer := bufio.NewReader(x.conn)
-	head, err := http.ReadResponse(answer, req)
-	if err != nil {
-		return nil, fmt.Errorf("send request to superd on %s: %w", c.path, errors.Join(writeErr, err))
-	}
-	if head.StatusCode != http.StatusSwitchingProtocols {
-		body, _ := io.ReadAll(io.LimitReader(head.Body, 1<<20))
-		return nil, decodeError(head.StatusCode, body)
-	}
-	x.limit(time.Time{})
-	return answer, nil
 }

@@ -9,6 +9,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/instance"
 	"superd/procs/instance/beside"
+	"superd/procs/pty"
 	"superd/procs/selection"
 )
 
@@ -19,6 +20,16 @@ type ExecuteOptions = beside.ExecuteOptions
 // with the program's user, directory, environment, limits and process tree. uid is the operator.
 // end ends the command. It is called on the loop.
 func Execute(s *Supervisor, name string, uid int, o ExecuteOptions) (end func(), err error) {
+	in, err := oneInstance(s, name)
+	if err != nil {
+		return nil, err
+	}
+	s.Log.Info("command of an operator", "instance", in.Name, "uid", uid, "command", o.Command[0])
+	return instance.Execute(in, o)
+}
+
+// oneInstance returns the one instance of s that name selects.
+func oneInstance(s *Supervisor, name string) (*instance.Instance, error) {
 	all, err := s.selector.Instances([]string{name})
 	if err != nil {
 		return nil, err
@@ -26,8 +37,44 @@ func Execute(s *Supervisor, name string, uid int, o ExecuteOptions) (end func(),
 	if len(all) != 1 {
 		return nil, fmt.Errorf("%s selects %d instances: name one of them", name, len(all))
 	}
-	s.Log.Info("command of an operator", "instance", all[0].Name, "uid", uid, "command", o.Command[0])
-	return instance.Execute(all[0], o)
+	return all[0], nil
+}
+
+// Terminal returns the terminal of the one instance of s that name selects, and the instance's
+// name. uid is the operator who attaches to it.
+func Terminal(s *Supervisor, name string, uid int) (*pty.Terminal, string, error) {
+	in, err := oneInstance(s, name)
+	if err != nil {
+		return nil, "", err
+	}
+	t := in.Output.Terminal()
+	switch {
+	case t != nil:
+		s.Log.Info("operator attaches to a terminal", "instance", in.Name, "uid", uid)
+		return t, in.Name, nil
+	case in.Program.PTY:
+		return nil, "", fmt.Errorf("%s is %s: its terminal exists from its first start on: start it",
+			in.Name, in.Machine.State())
+	}
+	return nil, "", fmt.Errorf("%s has no terminal: write pty = true in [program.%s], and reload",
+		in.Name, in.Program.Name)
+}
+
+// PauseTerminals ends the copying of all terminals where nothing is lost, before another binary is
+// executed. resume continues it if that failed.
+func PauseTerminals(s *Supervisor) (resume func()) {
+	var paused []*pty.Terminal
+	for _, in := range s.registry.instances {
+		if t := in.Output.Terminal(); t != nil {
+			t.Pause()
+			paused = append(paused, t)
+		}
+	}
+	return func() {
+		for _, t := range paused {
+			t.Resume()
+		}
+	}
 }
 
 // ConfigOf returns the definitions in force of the programs of s that names select.

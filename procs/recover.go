@@ -175,6 +175,9 @@ func (c *recovery) reopen(all []*instance.Recovered) error {
 			}
 			o := host.RecoveredOutput{Stream: logs.Stream(which), FIFO: c.Paths.FIFO(a.In.Name, logs.Stream(which)), ReadFD: c.fds.Claim(fdNames[which])}
 			o.Gap = o.ReadFD < 0
+			if o.Gap && o.Stream == paths.LoggerInput && !a.In.IsLogger() {
+				continue // a terminal ends with the last process that holds its master
+			}
 			a.OutputGap = a.OutputGap || o.Gap && o.Stream != paths.LoggerInput
 			recovered.Outputs = append(recovered.Outputs, o)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"superd/cmd/superd/attach"
 	"superd/cmd/superd/receivers"
 	"superd/cmd/superd/report"
 	"superd/control"
@@ -82,6 +83,7 @@ func ctlCommands(flags *ctlFlags) []subcommand {
 		{"tree", of(newTreeCommand)},
 		{"exec", here(newExecCommand)},
 		{"shell", here(newShellCommand)},
+		{"attach", here(func(f *ctlFlags) *cobra.Command { return attach.Command(f.client, f.completeFirst) })},
 		{"sockets", of(newSocketsCommand)},
 		{"events", of(newEventsCommand)},
 		{"notify", of(func(f *ctlFlags) *cobra.Command { return receivers.Command(f.client, exitStatus(statusFailed)) })},

@@ -29,6 +29,7 @@ import (
 	"superd/procs/host"
 	"superd/procs/journal"
 	"superd/procs/linux"
+	"superd/procs/pty"
 	"superd/signals"
 )
 
@@ -90,6 +91,9 @@ func (d *daemon) serve(listener net.Listener, version control.Version) {
 		},
 		Execute: func(name string, uid int, o procs.ExecuteOptions) (end func(), err error) {
 			return procs.Execute(d.supervisor, name, uid, o)
+		},
+		Terminal: func(name string, uid int) (*pty.Terminal, string, error) {
+			return procs.Terminal(d.supervisor, name, uid)
 		},
 	})
 	d.compat.Begin(&socket.Serving{

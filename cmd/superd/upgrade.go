@@ -16,6 +16,7 @@ import (
 	"superd/internal/failpoint"
 	"superd/keeper"
 	"superd/pidfd"
+	"superd/procs"
 )
 
 const (
@@ -97,7 +98,10 @@ func (d *daemon) executeWhenWritten(binary string, release func(), until time.Du
 	case err != nil:
 	case d.journal.Idle() && d.link.Idle() && (late || d.events.Idle() && d.messages.Idle()):
 		failpoint.Here("upgrade.before-exec")
-		if err = d.link.Upgrade(binary, os.Args, os.Environ()); errors.Is(err, keeper.ErrSignalled) && !late {
+		resume := procs.PauseTerminals(d.supervisor)
+		err = d.link.Upgrade(binary, os.Args, os.Environ())
+		resume()
+		if errors.Is(err, keeper.ErrSignalled) && !late {
 			retry()
 			return
 		}

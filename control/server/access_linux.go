@@ -133,5 +133,5 @@ func (r *route) needs() role {
 }
 
 // ownersOnly are the paths of requests that let superd execute what the client chooses, as the user
-// of superd or of a program.
-var ownersOnly = []string{"/v1/upgrade", "/v1/programs/{name}/execute"}
+// of superd or of a program. Who types at a program's terminal may do what that may.
+var ownersOnly = []string{"/v1/upgrade", "/v1/programs/{name}/execute", "/v1/programs/{name}/attach"}

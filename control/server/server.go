@@ -27,6 +27,7 @@ import (
 	"superd/procs/diagnosis"
 	"superd/procs/eventlog"
 	"superd/procs/host"
+	"superd/procs/pty"
 	"superd/procs/selection"
 )
 
@@ -105,6 +106,8 @@ type Options struct {
 	ResetFailed func(names []string) ([]procs.CommandResult, error)
 	Enable      func(names []string, starts bool, done func([]procs.CommandResult, error)) (cancel func(), err error)
 	Execute     func(name string, uid int, o procs.ExecuteOptions) (end func(), err error)
+	// Terminal returns the terminal and the name of the one instance that name selects.
+	Terminal func(name string, uid int) (*pty.Terminal, string, error)
 	// Upgrade prepares to execute another binary ("" for superd's own file). Upgrade and ready are
 	// called on the loop.
 	Upgrade func(binary string, ready func(Upgrade, error))

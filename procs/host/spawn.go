@@ -26,6 +26,7 @@ type SpawnSpec struct {
 	BeginsRun      bool            // no process of the run was started before
 	Input          *Outlet         // becomes its standard input; nil: /dev/null
 	Terminal       bool            // Input is a terminal, which becomes its controlling one
+	Screen         bool            // it is standard output and error, too
 	// What it listens on: its descriptors from FirstSocket on, which is 0 or 3. Spawn releases each
 	// of them. With TellsPid an empty LISTEN_PID in Own gets its pid. With Connection there is one,
 	// which is accepted; as descriptor 0 it is standard output, too

@@ -35,8 +35,9 @@ func (r *run) spawnSpec(program *config.Program, record *startRecord) *host.Spaw
 		names = &record.value.FDNames
 	}
 	spec.Outputs = in.Output.Outlets(program, names)
-	if program.LoggerOf != "" && record != nil && record.value.Hook == nil {
-		spec.Input = in.Output.Input()
+	if record != nil && record.value.Hook == nil {
+		spec.Input = in.Output.Input(program)
+		spec.Terminal, spec.Screen = program.PTY, program.PTY
 	}
 	return spec
 }

@@ -132,7 +132,7 @@ func TestEndOfLoggerInput(t *testing.T) {
 		b.stop()
 		b.v.RunFor(9 * time.Second)
 		saved := b.records[snapshot.InstanceKey("web")].(*snapshot.Instance)
-		if open := b.in.Output.Input().ReadFD == fd; open == last || saved.Input == last || main.Zombie == last {
+		if open := b.in.Output.Input(b.in.Program).ReadFD == fd; open == last || saved.Input == last || main.Zombie == last {
 			t.Errorf("last %v: input open %v, recorded %v, ended by the stop signal %v",
 				last, open, saved.Input, main.Zombie)
 		}

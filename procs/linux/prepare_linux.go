@@ -11,6 +11,7 @@ import (
 	"superd/logs/pipe"
 	"superd/procs/host"
 	"superd/procs/notify"
+	"superd/procs/pty"
 	"superd/sandbox"
 )
 
@@ -33,6 +34,7 @@ type prepared struct {
 	tellsPid    bool // LISTEN_PID gets its pid
 	connection  bool // the one socket is a connection
 	terminal    bool // input becomes its controlling terminal
+	screen      bool // it is standard output and error, too
 	unseen      bool // superd could not open all that the exec will open as the user
 
 	plan     *sandbox.Plan     // nil: no sandbox
@@ -128,7 +130,10 @@ func prepare(a *attempt, spec *host.SpawnSpec, child *host.Child, filters *sandb
 		if p.input, err = openInput(a, *spec.Input, owner, &child.InputFD); err != nil {
 			return p, err
 		}
-		p.terminal = spec.Terminal
+		if p.terminal, p.screen = spec.Terminal, spec.Screen; p.screen {
+			inherited, _ := spec.Environment.Get("TERM")
+			p.env = pty.Environment(p.env, program.Environment, inherited)
+		}
 	}
 	return p, nil
 }
@@ -204,7 +209,12 @@ func openFIFO(a *attempt, outlet host.Outlet, open func(superds int) (int, error
 	return fd, nil
 }
 
-func (p *prepared) stdoutAndStderr() (int, int) { return p.outputs[0], p.outputs[len(p.outputs)-1] }
+func (p *prepared) stdoutAndStderr() (int, int) {
+	if p.screen {
+		return p.input, p.input
+	}
+	return p.outputs[0], p.outputs[len(p.outputs)-1]
+}
 
 // files returns the program's descriptors 0, 1, 2 and so on.
 func (p *prepared) files(null, stdout, stderr int) []int {

@@ -19,6 +19,7 @@ import (
 	"superd/procs/host"
 	"superd/procs/linux/proctree"
 	"superd/procs/notify"
+	"superd/procs/pty"
 )
 
 // Adopt implements [host.Host].
@@ -74,7 +75,7 @@ func openRecovered(id pidfd.Identity, fd int) (*pidfd.Process, error) {
 // path; else, if another file is there, the one that the process has open.
 func (k *Host) adoptOutput(a *host.RecoveredProcess, o *host.RecoveredOutput) (int, error) {
 	if o.ReadFD >= 0 {
-		if isFIFO(o.ReadFD) {
+		if isFIFO(o.ReadFD) || pty.IsMaster(o.ReadFD) {
 			return o.ReadFD, nil
 		}
 		closeInherited(o.ReadFD)

@@ -28,13 +28,14 @@ var allowed = map[string]string{
 	"cmd/superd/report":   "control internal/escape internal/terminal internal/words",
 	"cmd/superd/prompt":   "config/document",
 	"cmd/superd/crashlog": "signals",
-	"cmd/superd": `alerts/service cmd/superd/await cmd/superd/crashlog cmd/superd/edit cmd/superd/prompt
+	"cmd/superd/attach":   "control internal/terminal",
+	"cmd/superd": `alerts/service cmd/superd/attach cmd/superd/await cmd/superd/crashlog cmd/superd/edit cmd/superd/prompt
 		cmd/superd/receivers cmd/superd/report cmd/superd/ui compat/socket compat/supervisorctl
 		config config/codec config/places config/schema control control/locate control/mistakes
 		control/remote control/server doctor internal/execshim internal/failpoint internal/gcpacer
 		internal/logqueue internal/procfs internal/signame internal/terminal internal/threads
 		internal/words keeper keeper/fdstore logs logs/read loop pidfd procs procs/eventlog
-		procs/host procs/journal procs/linux procs/linux/cgroup procs/rundir procs/snapshot
+		procs/host procs/journal procs/linux procs/linux/cgroup procs/pty procs/rundir procs/snapshot
 		sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
 	"cmd/superd-ui": `config config/pages config/places control control/locate control/remote importer importer/draft
@@ -46,7 +47,7 @@ var allowed = map[string]string{
 	"control/server": `alerts/deliver config config/listen control control/mistakes internal/escape
 		internal/passwd internal/procfs internal/signame internal/words logs logs/follow
 		logs/segment pidfd procs procs/counters procs/diagnosis procs/enabling procs/eventlog
-		procs/fsm procs/host procs/probe procs/selection`,
+		procs/fsm procs/host procs/probe procs/pty procs/selection`,
 	"control":        "",
 	"control/locate": "config config/places control",
 	"control/remote": "control",
@@ -57,7 +58,8 @@ var allowed = map[string]string{
 		pidfd procs/changes procs/counters procs/deps procs/diagnosis procs/enabling
 		procs/eventlog procs/execprobe procs/fsm procs/handover procs/host procs/instance
 		procs/instance/beside procs/instance/paths procs/onconnect procs/outputevents procs/probe
-		procs/reaper procs/reconcile procs/rolling procs/schedule procs/selection procs/snapshot procs/sockets
+		procs/pty procs/reaper procs/reconcile procs/rolling procs/schedule procs/selection
+		procs/snapshot procs/sockets
 		procs/subscriptions`,
 	"procs/instance": `config config/directory config/environ internal/signame internal/words logs loop
 		pidfd procs/counters procs/deps procs/eventlog procs/execprobe procs/fsm procs/host procs/instance/beside
@@ -70,7 +72,8 @@ var allowed = map[string]string{
 	"procs/instance/directories": "loop procs/host",
 	"procs/instance/health":      `config internal/words loop procs/eventlog procs/fsm procs/host procs/probe procs/snapshot`,
 	"procs/instance/launch":      "loop pidfd procs/host",
-	"procs/instance/output":      `config logs logs/sink loop procs/host procs/instance/paths procs/snapshot`,
+	"procs/instance/output":      `config logs logs/sink loop procs/host procs/instance/paths procs/pty procs/snapshot`,
+	"procs/pty":                  "internal/syscalls",
 	"procs/instance/readiness": `config internal/words logs logs/segment loop procs/fsm procs/host procs/instance/launch
 		procs/probe`,
 	"procs/instance/teardown": "config internal/signame loop pidfd procs/host",
@@ -85,7 +88,7 @@ var allowed = map[string]string{
 	"procs/linux": `config config/codec config/directory config/document config/listen
 		internal/execshim internal/failpoint internal/mounts internal/passwd internal/privilege internal/procfs internal/safepath
 		internal/syscalls internal/workers logs/pipe loop pidfd procs/host procs/linux/cgroup
-		procs/linux/listener procs/linux/proctree procs/notify procs/probe sandbox sandbox/shim`,
+		procs/linux/listener procs/linux/proctree procs/notify procs/probe procs/pty sandbox sandbox/shim`,
 	"procs/linux/cgroup": `config config/codec internal/mounts internal/procfs internal/syscalls internal/workers
 		pidfd procs/host procs/linux/proctree`,
 	"procs/linux/listener":  `config config/listen internal/passwd internal/procfs internal/safepath`,

@@ -6,6 +6,7 @@ import (
 	"superd/loop"
 	"superd/procs/host"
 	"superd/procs/instance/paths"
+	"superd/procs/pty"
 )
 
 // The standard input of a logger is a FIFO to which superd writes the output of another program.
@@ -13,11 +14,20 @@ import (
 // restart of superd or the logger, and the logger reads no end of input before superd closes the
 // FIFO.
 
-// A loggerFIFO is the FIFO from which a logger reads.
-type loggerFIFO struct {
-	fd     int    // open for reading and writing
-	fdName string // name in the descriptor store
-	end    *loop.Deferred
+// An input is the FIFO from which a logger reads, or the master of a program's terminal.
+type input struct {
+	fd       int    // open for reading and writing
+	fdName   string // name in the descriptor store
+	end      *loop.Deferred
+	terminal *pty.Terminal // nil: it is a FIFO
+}
+
+// close closes it, but not its duplicate in the descriptor store.
+func (i *input) close(h host.Host) {
+	if i.terminal != nil {
+		i.terminal.Close()
+	}
+	h.CloseFD(i.fd)
 }
 
 // Outlets returns what a process of that definition writes to. With names, it reserves the names of
@@ -40,8 +50,15 @@ func (o *Output) Outlets(program *config.Program, names *[2]string) []host.Outle
 	return outlets
 }
 
-// Input returns what a logger reads.
-func (o *Output) Input() *host.Outlet {
+// Input returns the standard input of the main process of a program with that definition: what a
+// logger reads, or its terminal; nil: it has neither.
+func (o *Output) Input(program *config.Program) *host.Outlet {
+	switch {
+	case program.PTY:
+		return o.terminalInlet()
+	case program.LoggerOf == "":
+		return nil
+	}
 	inlet := &host.Outlet{FIFO: o.of.Env().Paths.FIFO(o.of.Name(), paths.LoggerInput), ReadFD: -1}
 	if o.input != nil {
 		inlet.ReadFD = o.input.fd
@@ -82,15 +99,20 @@ func (o *Output) attach(which logs.Stream, fd int) {
 	if err := o.Collector.Attach(which, fd); err != nil {
 		o.of.Env().Log.Error("output not captured", "instance", o.of.Name(), "error", err)
 	}
+	o.connectTerminal()
 }
 
-// setInput sets the descriptor of a logger's input, which is stored under storedName.
+// setInput sets the descriptor of a logger's input, or of a terminal, which is stored under
+// storedName.
 func (o *Output) setInput(fd int, storedName string) {
 	o.CloseInput()
-	o.input = &loggerFIFO{fd, storedName, o.of.Scope().Defer(func() { o.of.Env().Host.CloseFD(fd) })}
+	set := &input{fd: fd, fdName: storedName}
+	set.end = o.of.Scope().Defer(func() { set.close(o.of.Env().Host) })
+	o.input = set
+	o.connectTerminal()
 }
 
-// CloseInput releases the logger's input.
+// CloseInput releases the logger's input, or the terminal.
 func (o *Output) CloseInput() {
 	f := o.input
 	if f == nil {
@@ -98,7 +120,7 @@ func (o *Output) CloseInput() {
 	}
 	o.input = nil
 	f.end.Stop()
-	o.of.Env().Host.CloseFD(f.fd)
+	f.close(o.of.Env().Host)
 	o.of.Save()
 	o.of.Env().FDs.Release(f.fdName)
 }

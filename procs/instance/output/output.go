@@ -59,7 +59,7 @@ type Output struct {
 	Collector logs.Collector
 	// By stream: the names of its FIFOs in the descriptor store
 	fifoNames [2]host.FDName
-	input     *loggerFIFO // a logger's input; nil before it exists and after its release
+	input     *input // of a logger, or a terminal; nil before it exists and after its release
 	// Invocation id of the last run that ended with output still in the pipe; nil when that is in
 	// the log
 	drainingRun *string
@@ -130,6 +130,7 @@ func optionsDuringRun(began, now logs.Options) logs.Options {
 
 // EndRun ends a run in the collector, and drains its output if that is not in the log yet.
 func (o *Output) EndRun(run string) {
+	o.drainTerminal()
 	if drained := o.Collector.EndRun(); !drained || o.drainingRun != nil {
 		o.Drain(run)
 	}

@@ -38,10 +38,10 @@ func OutputStreams(p *config.Program) []logs.Stream {
 	return []logs.Stream{logs.Stdout, logs.Stderr}
 }
 
-// CountFIFOs returns how many FIFOs an instance of the program has.
+// CountFIFOs returns how many FIFOs an instance of the program has; a terminal counts as one.
 func CountFIFOs(p *config.Program) int {
 	n := len(OutputStreams(p))
-	if p.LoggerOf != "" {
+	if p.LoggerOf != "" || p.PTY {
 		n++
 	}
 	return n
