@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -25,6 +26,24 @@ func TestImport(t *testing.T) {
 	}
 	if r := s.Run("import", "--strict", "supervisord", "supervisord.conf"); r.Exit != 1 {
 		t.Errorf("superd import --strict = %d, want 1", r.Exit)
+	}
+	// The result is for those who may read all sources, and replaces nothing without a word
+	s.Write("Procfile", "web: sleep 1000\n")
+	s.Write(".env", "PASSWORD=x\n")
+	s.Chmod(".env", 0o640)
+	s.Chmod("Procfile", 0o604)
+	if r := s.Run("import", "Procfile", "-o", "new.toml"); r.Exit != 0 {
+		t.Errorf("superd import -o: %v", r)
+	}
+	if info, err := os.Stat(s.Path("new.toml")); err != nil || info.Mode() != 0o600 {
+		t.Errorf("the result: %v, %v", info.Mode(), err)
+	}
+	s.Write("new.toml", "mine")
+	if r := s.Run("import", "Procfile", "-o", "new.toml"); r.Exit != 1 || s.Read("new.toml") != "mine" {
+		t.Errorf("import over a file: %v, the file is %q", r, s.Read("new.toml"))
+	}
+	if r := s.Run("import", "--force", "Procfile", "-o", "new.toml"); r.Exit != 0 || s.Read("new.toml") == "mine" {
+		t.Errorf("import --force: %v", r)
 	}
 	for _, args := range [][]string{{"import", "upstart", "supervisord.conf"}, {"import", "superd.toml"}} {
 		if r := s.Run(args...); r.Exit != 2 {

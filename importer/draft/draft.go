@@ -8,6 +8,7 @@ package draft
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,6 +29,10 @@ type Document struct {
 	// Dir is the directory in which the source's relative paths begin. Empty: the TOML file will be
 	// in that directory, and relative paths stay.
 	Dir string
+
+	// Mode has who may read all the files that were read, and so the result, which may have their
+	// passwords.
+	Mode fs.FileMode
 }
 
 // New returns an empty document; see [Document.Dir].
