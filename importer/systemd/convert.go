@@ -56,6 +56,10 @@ type service struct {
 	kind   string // Type=
 	starts [][]string
 	reload [][]string
+	stops  [][]string // what ExecStop= runs
+
+	privileged  []assignment // commands beside the main one that run as root
+	hooksOfUser bool         // some run as the user
 }
 
 // file imports a service, or the service of a socket or timer.

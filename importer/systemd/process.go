@@ -81,6 +81,10 @@ func (s *service) processKey(a assignment) bool {
 		}
 	case "SupplementaryGroups":
 		t.Append("supplementary_groups", words(a.value)...)
+		if s.get("Service", "User") != "" {
+			s.note(a, "systemd adds them to the groups of the user in /etc/group, and superd has these only: "+
+				"add those that it needs")
+		}
 	case "UMask":
 		t.Set("umask", a.value)
 	case "PermissionsStartOnly":
@@ -94,7 +98,7 @@ func (s *service) processKey(a assignment) bool {
 				s.note(a, "systemd ignores %q: it is not of the form NAME=VALUE", word)
 				continue
 			}
-			t.Env(name, draft.Literal(value))
+			t.Env(name, s.unlessInFile(a, name, value))
 		}
 	case "EnvironmentFile":
 		t.Append("env_file", a.value)
@@ -153,6 +157,20 @@ func (s *service) processKey(a assignment) bool {
 		return false
 	}
 	return true
+}
+
+// unlessInFile returns the template of a variable. In systemd a variable of EnvironmentFile= counts
+// rather than this one, in superd this one: so it is the default.
+func (s *service) unlessInFile(a assignment, name, value string) string {
+	switch {
+	case s.get("Service", "EnvironmentFile") == "":
+	case strings.ContainsAny(value, "$}"):
+		s.note(a, "in systemd %s of an EnvironmentFile= counts rather than this one; in superd `environment` does: "+
+			"remove it if the file has it", name)
+	default:
+		return "${" + name + ":-" + value + "}"
+	}
+	return draft.Literal(value)
 }
 
 var directories = []struct{ key, name string }{
