@@ -306,11 +306,28 @@ func (s *service) finish() {
 		s.doc.Note(draft.Place{File: s.path}, "Service.Type", "systemd knows no type %q", s.kind)
 	}
 	if t.Get("final_kill") == false && t.Get("kill_mode") == "mixed" {
-		t.Delete("kill_mode")
+		t.Set("kill_mode", "main-first")
 		s.doc.Note(draft.Place{File: s.path}, "Service.KillMode", "superd's \"mixed\" kills what the main process "+
 			"leaves, which SendSIGKILL=no forbids: leftover processes get the stop signal")
 	}
 	s.hooksUser()
+	if s.kind != "oneshot" && t.Get("restart") == "on-failure" {
+		// systemd takes these for a clean end
+		codes, _ := t.Get("no_restart_exit_codes").([]any)
+		for _, clean := range []any{"SIGHUP", "SIGINT", "SIGTERM", "SIGPIPE"} {
+			if !slices.Contains(codes, clean) {
+				codes = append(slices.Clip(codes), clean)
+			}
+		}
+		t.Set("no_restart_exit_codes", codes)
+	}
+	if t.Has("log.sink") && (t.Has("log.file") || t.Has("log.stderr_file")) {
+		s.doc.Note(draft.Place{File: s.path}, "Service.StandardError", "superd has one place for both streams: "+
+			"log.sink has the output, and no file is written")
+		for _, key := range []string{"log.file", "log.stderr_file", "log.stderr"} {
+			t.Delete(key)
+		}
+	}
 	if s.kind != "oneshot" && !t.Has("restart") {
 		t.Set("restart", "never")
 	}
