@@ -19,6 +19,7 @@ import (
 // A Document is a configuration of superd under construction.
 type Document struct {
 	Superd   *Table
+	Compat   *Table
 	Defaults *Table
 	Sockets  []*Table
 	Programs []*Table
@@ -37,7 +38,7 @@ type Document struct {
 
 // New returns an empty document; see [Document.Dir].
 func New(dir string) *Document {
-	return &Document{Superd: &Table{}, Defaults: &Table{}, Dir: dir}
+	return &Document{Superd: &Table{}, Compat: &Table{}, Defaults: &Table{}, Dir: dir}
 }
 
 // A Place is a line of a source, counted from 1; 0: the file as a whole.

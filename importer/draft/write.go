@@ -54,6 +54,7 @@ func (d *Document) TOML() string {
 		t.write(&b, header)
 	}
 	write("superd", d.Superd)
+	write("compat", d.Compat)
 	write("defaults", d.Defaults)
 	for _, s := range d.Sockets {
 		write("socket."+key(s.Name), s)
