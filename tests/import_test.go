@@ -59,7 +59,7 @@ func TestRunFrom(t *testing.T) {
 	s := harness.NewSite(t, "")
 	s.BuildUI()
 	s.Write("Procfile", "web: sleep 1000\njob: echo port $PORT; exec sleep 1000\n")
-	s.Env = append(s.Env, "CACHE_DIRECTORY="+s.Path("cache"), "SUPERD_RUNTIME_DIR="+s.RuntimeDir)
+	s.Env = append(s.Env, "CACHE_DIRECTORY="+s.Path("cache")+":"+s.Path("other"), "SUPERD_RUNTIME_DIR="+s.RuntimeDir)
 	d := s.Start(func(cmd *exec.Cmd) {
 		cmd.Args = []string{cmd.Args[0], "run", "--from", "procfile:Procfile", "--log-level", "debug"}
 	})
@@ -69,6 +69,9 @@ func TestRunFrom(t *testing.T) {
 	}
 	if pid := s.Children(d.KeeperPid); len(pid) == 0 || web.Pid == 0 {
 		t.Errorf("the process that was started has no supervisor")
+	}
+	if got := s.Files("cache/*"); len(got) != 1 {
+		t.Errorf("the cache has %q", got)
 	}
 	d.Signal(syscall.SIGTERM)
 	if status := d.Wait(); status != 0 {
