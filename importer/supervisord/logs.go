@@ -139,8 +139,8 @@ func (b *builder) file(key, source string, to target, path string) {
 	}
 }
 
-// absolute returns the path of a log file, which superd would look for in log_dir. supervisord looks
-// where it runs.
+// absolute returns the path of a log file, which superd would look for in log_dir. supervisord
+// looks where it runs.
 func (b *builder) absolute(o *option, path string) string {
 	if filepath.IsAbs(path) {
 		return path

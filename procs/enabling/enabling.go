@@ -84,8 +84,8 @@ func (o *Options) Enable(names []string, starts bool, done func([]Result, error)
 	return func() { over = true }, nil
 }
 
-// programs returns the programs that names select: at least one. Of a group it leaves out those that
-// can't be enabled.
+// programs returns the programs that names select: at least one. Of a group it leaves out those
+// that can't be enabled.
 func (o *Options) programs(names []string) (all []*config.Program, err error) {
 	var refused error // of the first one
 	if o.ShuttingDown() {
