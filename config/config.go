@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"superd/config/codec"
+	"superd/config/directory"
 	"superd/config/document"
 	"superd/config/enablement"
 	"superd/config/environ"
@@ -113,8 +114,8 @@ type Settings struct {
 	SupplementaryGroups []string // nil: those of User; empty: none
 	Umask               *uint32  // nil: the umask of superd
 
-	Directories              [DirectoryKinds]Directories `json:",omitzero"` // by kind
-	RuntimeDirectoryPreserve bool                        `json:",omitzero"`
+	Directories              [directory.Kinds]directory.Set `json:",omitzero"` // by kind
+	RuntimeDirectoryPreserve bool                           `json:",omitzero"`
 
 	Replicas   int // 0: none runs
 	Type       Type

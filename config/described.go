@@ -1,10 +1,14 @@
 package config
 
-import "superd/config/codec"
+import (
+	"superd/config/codec"
+	"superd/config/receiver"
+)
 
 // A Described is a key of the configuration for who describes it to others.
 type Described struct {
-	// One of superd, control, program (also of [defaults]) and socket; "": the top of the file
+	// One of superd, control, compat, web, program (also of [defaults]), socket and notify; "": the
+	// top of the file
 	Table   string
 	Name    string        // dotted below its table
 	Meaning string        // as Markdown; links lead into docs/reference.md
@@ -15,9 +19,13 @@ type Described struct {
 
 // Describe returns all keys, in the order of the reference.
 func Describe() []Described {
-	all, base := make([]Described, len(keys())), builtin()
-	for i, k := range keys() {
-		all[i] = Described{k.table, k.name, k.doc, k.shown(base), k.defaultText, k.shape()}
+	var all []Described
+	base := builtin()
+	for _, k := range keys() {
+		all = append(all, Described{k.table, k.name, k.doc, k.shown(base), k.defaultText, k.shape()})
+	}
+	for _, k := range receiver.Keys() {
+		all = append(all, Described{receiver.Table, k.Name, k.Doc, k.Default, k.Instead, k.Schema()})
 	}
 	return all
 }

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"superd/config/codec"
+	"superd/config/directory"
 	"superd/internal/rlimit"
 )
 
 // A key describes one key of the configuration.
 type key struct {
-	// "superd", "control", "web", "socket", "program" (also [defaults]), or "" for the top
+	// "superd", "control", "compat", "web", "socket", "program" (also [defaults]), "" for the top
 	table string
 	name  string // dotted below its table: "backoff.initial"
 	codec string // how it is written, for the reference
@@ -143,17 +144,17 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) **int { return &d.Attributes.OOMScoreAdj },
 			"How readily the OOM killer ends it: never with -1000, first with 1000. See [Users "+
 				"and limits](#users-and-limits).")),
-		directoryKey(RuntimeDirectory, "Directories in `/run` that superd makes for a run and removes "+
+		directoryKey(directory.Runtime, "Directories in `/run` that superd makes for a run and removes "+
 			"after it. See [Directories](#directories)."),
-		directoryKey(StateDirectory, "Directories in `/var/lib` that superd makes, if they are "+
+		directoryKey(directory.State, "Directories in `/var/lib` that superd makes, if they are "+
 			"missing. They stay."),
-		directoryKey(CacheDirectory, "Directories in `/var/cache` that superd makes likewise."),
-		directoryKey(LogsDirectory, "Directories in `/var/log` that superd makes likewise, for logs "+
+		directoryKey(directory.Cache, "Directories in `/var/cache` that superd makes likewise."),
+		directoryKey(directory.Logs, "Directories in `/var/log` that superd makes likewise, for logs "+
 			"that the program writes itself."),
-		directoryMode(RuntimeDirectory, "The mode of these directories: `\"0750\"` or `0o750`."),
-		directoryMode(StateDirectory, "The mode of these directories, likewise."),
-		directoryMode(CacheDirectory, "The mode of these directories, likewise."),
-		directoryMode(LogsDirectory, "The mode of these directories, likewise."),
+		directoryMode(directory.Runtime, "The mode of these directories: `\"0750\"` or `0o750`."),
+		directoryMode(directory.State, "The mode of these directories, likewise."),
+		directoryMode(directory.Cache, "The mode of these directories, likewise."),
+		directoryMode(directory.Logs, "The mode of these directories, likewise."),
 		bind("program", "runtime_directory_preserve", codec.Boolean,
 			func(d *builder) *bool { return &d.RuntimeDirectoryPreserve },
 			"Whether runtime directories stay, with what is in them, when a run ends."),

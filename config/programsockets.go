@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"superd/config/codec"
+	"superd/config/directory"
 	"superd/config/document"
 	"superd/config/listen"
 	"superd/internal/words"
@@ -264,7 +265,7 @@ func (l *loader) checkRemoved() {
 					continue
 				}
 				for i, address := range socket.socket.Listen {
-					if within(address.Path(), root+name) {
+					if directory.Within(address.Path(), root+name) {
 						socket.address(i).Warn("%q is in a runtime_directory of %q, which is removed when a run ends: choose another path, or write runtime_directory_preserve = true there", address, d.Name)
 					}
 				}
@@ -406,7 +407,7 @@ func (d *builder) checkAccept() {
 		d.mistakeAt("log.file", "log.stderr_file", "accept").Fail("%q would be the log file of %d processes: remove it, and each has <instance>.log; or write max_connections = 1", file, s.MaxConnections)
 	}
 	if name := d.SharedDirectory(); name != "" && s.MaxConnections > 1 {
-		d.mistakeAt(RuntimeDirectory.Key()).Fail("%q would be removed with the process of each connection: add ${SUPERD_REPLICA} to it, or write runtime_directory_preserve = true", name)
+		d.mistakeAt(directory.Runtime.Key()).Fail("%q would be removed with the process of each connection: add ${SUPERD_REPLICA} to it, or write runtime_directory_preserve = true", name)
 	}
 }
 

@@ -59,9 +59,9 @@ func renderKeys() string {
 	}
 	b.WriteString("\n### `[notify.NAME]`\n\n| key | type | default | meaning |\n| --- | --- | --- | --- |\n")
 	for _, k := range receiver.Keys() {
-		shown := k.Default
-		if shown != "" && strings.ContainsAny(shown[:1], "\"0123456789") {
-			shown = "`" + shown + "`"
+		shown := k.Instead
+		if shown == "" && k.Default != "" {
+			shown = "`" + k.Default + "`"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.Name, k.Codec, shown, k.Doc)
 	}

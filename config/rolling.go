@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"superd/config/codec"
+	"superd/config/directory"
 )
 
 // Rolling says how a rolling restart replaces the instances of a program. MaxUnavailable and Surge
@@ -85,7 +86,7 @@ func (d *builder) checkRolling() {
 		d.mistakeAt("rolling.surge", "pid_file").Fail("%q would be the pid file of an extra instance, too: add ${SUPERD_REPLICA} to it, or write surge = 0 and max_unavailable = 1", d.PIDFile)
 		return
 	case d.rolling.Surge > 0 && d.SharedDirectory() != "":
-		d.mistakeAt("rolling.surge", RuntimeDirectory.Key()).Fail("%q would be removed with an extra instance: add ${SUPERD_REPLICA} to it, or write surge = 0 and max_unavailable = 1", d.SharedDirectory())
+		d.mistakeAt("rolling.surge", directory.Runtime.Key()).Fail("%q would be removed with an extra instance: add ${SUPERD_REPLICA} to it, or write surge = 0 and max_unavailable = 1", d.SharedDirectory())
 		return
 	}
 	rolling := d.rolling

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"superd/config/codec"
+	"superd/config/cycle"
 	"superd/config/document"
 	"superd/config/environ"
 	"superd/internal/signame"
@@ -437,9 +438,9 @@ func (d *builder) checkReferences(below func(name string) bool) {
 		all, _ := document.References(d.Environment[name])
 		return slices.DeleteFunc(all, func(other string) bool { return other == name })
 	}
-	cycles, _ := findCycles(names, refersTo)
-	for _, cycle := range cycles {
-		d.variable(cycle[0]).Fail("refers to itself: %s", showCycle(cycle))
+	cycles, _ := cycle.Find(names, refersTo)
+	for _, variables := range cycles {
+		d.variable(variables[0]).Fail("refers to itself: %s", cycle.Show(variables))
 	}
 }
 

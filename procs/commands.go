@@ -12,6 +12,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/instance"
 	"superd/procs/instance/beside"
+	"superd/procs/reconcile"
 	"superd/procs/selection"
 )
 
@@ -58,7 +59,7 @@ func (s *Supervisor) command(op Op, found selection.Selected, wait bool, refused
 		}
 		if unrecorded != nil {
 			for i := range outcomes[:len(selected)] {
-				outcomes[i].markUnrecorded(unrecorded)
+				outcomes[i].MarkUnrecorded(unrecorded)
 			}
 		}
 		done(outcomes)
@@ -80,24 +81,24 @@ func (s *Supervisor) command(op Op, found selection.Selected, wait bool, refused
 			setResult(CommandResult{State: in.Machine.State(), Message: "not restarted: " + o.Message, Output: o.Output})
 			continue
 		}
-		in.Record(eventlog.WithReason(byOperator(eventlog.Event{Kind: eventlog.Command}), op.reason()))
+		in.Record(eventlog.WithReason(byOperator(eventlog.Event{Kind: eventlog.Command}), op.Reason()))
 		if f := s.options.tests.onCommand; f != nil {
 			f(in, op)
 		}
-		if already := op.noopMessage(in); already != "" {
-			s.reconciler.perform(in, op)
+		if already := op.NoopMessage(in); already != "" {
+			s.reconciler.Perform(in, op)
 			setResult(CommandResult{OK: true, State: in.Machine.State(), Message: already})
 			continue
 		}
-		s.reconciler.perform(in, op)
+		s.reconciler.Perform(in, op)
 		if !wait {
 			setResult(CommandResult{OK: true, State: in.Machine.State(), Message: op.String() + " requested"})
 			continue
 		}
-		s.waiters.add(in, &waiter{op: op, done: setResult, of: &outcomes})
+		s.waiters.Add(in, &reconcile.Waiter{Op: op, Done: setResult, Of: &outcomes})
 	}
 	for i, in := range dependents {
-		s.waiters.add(in, &waiter{op: op, of: &outcomes, dependent: true, done: func(o CommandResult) {
+		s.waiters.Add(in, &reconcile.Waiter{Op: op, Of: &outcomes, Dependent: true, Done: func(o CommandResult) {
 			o.Name = in.Name
 			outcomes[len(selected)+i] = o
 			remaining--
@@ -111,7 +112,7 @@ func (s *Supervisor) command(op Op, found selection.Selected, wait bool, refused
 	}
 	return func() {
 		canceled = true
-		s.waiters.drop(&outcomes)
+		s.waiters.Drop(&outcomes)
 	}
 }
 

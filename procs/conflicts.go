@@ -7,6 +7,7 @@ import (
 
 	"superd/config"
 	"superd/procs/instance"
+	"superd/procs/reconcile"
 )
 
 // conflicts has which instances own which log files, and finds the instances that must not run at
@@ -17,7 +18,7 @@ import (
 // The owners of its log files also conflict with it.
 type conflicts struct {
 	registry   *registry
-	reconciler *reconciler                     // for instances that are unblocked
+	reconciler *reconcile.Queue                // for instances that are unblocked
 	isExtra    func(*instance.Instance) bool   // it may run beside one without a number
 	owners     map[string]*instance.Instance   // the oldest owner of a log file, by its path
 	moreOwners map[string][]*instance.Instance // the others, oldest first; mostly there are none
@@ -25,7 +26,7 @@ type conflicts struct {
 	blocked map[*instance.Instance][]*instance.Instance
 }
 
-func newConflicts(reg *registry, q *reconciler, isExtra func(*instance.Instance) bool) *conflicts {
+func newConflicts(reg *registry, q *reconcile.Queue, isExtra func(*instance.Instance) bool) *conflicts {
 	return &conflicts{
 		registry: reg, reconciler: q, isExtra: isExtra, owners: map[string]*instance.Instance{},
 		moreOwners: map[string][]*instance.Instance{},
@@ -127,7 +128,7 @@ func (c *conflicts) release(in *instance.Instance) {
 		}
 		c.find(other)
 		if other.Membership.Conflict == nil {
-			c.reconciler.enqueue(other)
+			c.reconciler.Enqueue(other)
 		}
 	}
 }

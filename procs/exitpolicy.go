@@ -7,6 +7,7 @@ import (
 	"superd/config"
 	"superd/procs/fsm"
 	"superd/procs/instance"
+	"superd/procs/reconcile"
 	"superd/procs/snapshot"
 )
 
@@ -15,7 +16,7 @@ type exitPolicy struct {
 	*platform
 	shutdown   *shutdown
 	registry   *registry
-	reconciler *reconciler
+	reconciler *reconcile.Queue
 	config     *configState
 	saveSelf   func() // queues the record of superd
 	// A connection may start the instance
@@ -133,7 +134,7 @@ func (x *exitPolicy) firstFailed() (first *instance.Instance) {
 // counts as ended if its blocker is down. Before the first start nothing has ended. A retiring
 // instance counts as live, as it may block another one.
 func (x *exitPolicy) allEnded() bool {
-	if !x.anyStarted || x.registry.countAtRest()+x.registry.counts[fsm.Waiting] < len(x.registry.instances)-int(x.registry.loggers) || !x.reconciler.idle() {
+	if !x.anyStarted || x.registry.countAtRest()+x.registry.counts[fsm.Waiting] < len(x.registry.instances)-int(x.registry.loggers) || !x.reconciler.Idle() {
 		return false
 	}
 	return !slices.ContainsFunc(x.registry.instances, func(in *instance.Instance) bool {

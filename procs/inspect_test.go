@@ -12,6 +12,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/instance"
+	"superd/procs/reconcile"
 	"superd/procs/snapshot"
 )
 
@@ -180,7 +181,7 @@ func (v instanceView) awaitsStop() bool {
 // answerPending reports whether the waiters are about to be answered, or the instance to be
 // reconciled.
 func (v instanceView) answerPending() bool {
-	return v.sup().waiters.arePostponed[v.In] || v.In.Marks.Enqueued
+	return v.sup().waiters.Postponed(v.In) || v.In.Marks.Enqueued
 }
 
 // inConflict reports whether another instance must be removed before this one starts.
@@ -193,8 +194,8 @@ type waiterView struct {
 }
 
 func (v instanceView) waiters() (all []waiterView) {
-	for _, w := range v.sup().waiters.byInstance[v.In] {
-		all = append(all, waiterView{w.op, w.dependent})
+	for _, w := range v.sup().waiters.Of(v.In) {
+		all = append(all, waiterView{w.Op, w.Dependent})
 	}
 	return all
 }
@@ -225,13 +226,16 @@ func (v instanceView) forgetExitStatus() {
 // delayWaiters hides the waiters until the next turn.
 func (v instanceView) delayWaiters() {
 	in, ws := v.In, v.sup().waiters
-	taken := ws.take(in)
-	v.sup().Loop.Post(func() { ws.byInstance[in] = append(taken, ws.byInstance[in]...) })
+	hidden := new(instance.Instance)
+	ws.Move(in, hidden)
+	v.sup().Loop.Post(func() { ws.Move(hidden, in) })
 }
 
 // dropReconciliation empties the reconcile queue.
 func (v instanceView) dropReconciliation() {
-	v.sup().reconciler.queue, v.In.Marks.Enqueued = nil, false
+	q := v.sup().reconciler
+	*q = reconcile.Queue{Scope: q.Scope, OnIdle: q.OnIdle, Answer: q.Answer}
+	v.In.Marks.Enqueued = false
 }
 
 // failureReason returns why superd ends the present run, or none.
@@ -244,7 +248,7 @@ func (v instanceView) machineAwaitsTrigger() bool { return v.In.Machine.AwaitsTr
 func (v instanceView) restartPending() bool { return v.In.Machine.RestartPending() }
 
 // hasWaiters reports whether a command waits for the instance.
-func (v instanceView) hasWaiters() bool { return len(v.sup().waiters.byInstance[v.In]) > 0 }
+func (v instanceView) hasWaiters() bool { return len(v.sup().waiters.Of(v.In)) > 0 }
 
 // probeSpawn returns the spawn of the exec check under way; nil: none.
 func (v instanceView) probeSpawn() host.PendingSpawn { return v.Probe().Pending }

@@ -52,7 +52,7 @@ func ResetFailed(s *Supervisor, names []string) ([]CommandResult, error) {
 	for _, in := range found.Instances {
 		in.Machine.ResetFailed()
 		if in.Machine.State() == fsm.Failed {
-			s.reconciler.perform(in, OpStop)
+			s.reconciler.Perform(in, OpStop)
 		}
 		in.Save()
 		results = append(results, CommandResult{Name: in.Name, OK: true, State: in.Machine.State(),
@@ -89,7 +89,7 @@ func Enable(s *Supervisor, names []string, starts bool, done func([]CommandResul
 		for _, r := range all {
 			c := CommandResult{Name: r.Program, OK: true, State: r.State, Message: r.Message}
 			if r.Unrecorded != nil {
-				c.markUnrecorded(r.Unrecorded)
+				c.MarkUnrecorded(r.Unrecorded)
 			}
 			results = append(results, c)
 		}

@@ -4,6 +4,7 @@ import (
 	"superd/config"
 	"superd/procs/fsm"
 	"superd/procs/instance"
+	"superd/procs/reconcile"
 )
 
 // An instanceOwner is what instances know of the supervisor. It implements [instance.Owner] and
@@ -38,11 +39,11 @@ func (o instanceOwner) Transitioned(in *instance.Instance, from, to fsm.State) {
 	in.CompleteTransition(from, to)
 	if from != to && in.Node.Linked() || to == fsm.Waiting && in.Node.Ordered() ||
 		in.Machine.Desired().Up && in.Node.CanStart() {
-		s.reconciler.enqueue(in)
+		s.reconciler.Enqueue(in)
 	}
 	run := in.RunDefinition()
 	s.connectors.Sockets.CloseUnused() // also if another run has begun at once
-	s.waiters.answer(in)
+	s.waiters.Answer(in)
 	s.rolls.changed(in)
 	s.subscriptions.Changed()
 	if in.Program.Sockets != nil {
@@ -84,7 +85,7 @@ func (o instanceOwner) Changed() { o.sup.subscriptions.Changed() }
 func (o instanceOwner) UnkillableChanged(in *instance.Instance, unkillable bool) {
 	o.sup.registry.countUnkillable(unkillable)
 	if unkillable {
-		o.sup.waiters.answer(in)
+		o.sup.waiters.Answer(in)
 		o.sup.shutdown.proceed()
 	}
 }
@@ -128,14 +129,14 @@ func (o instanceOwner) Sources(logger *config.Program) []*instance.Instance {
 }
 
 // A graphOwner is what the dependency graph knows of instances.
-type graphOwner struct{ reconciler *reconciler }
+type graphOwner struct{ reconciler *reconcile.Queue }
 
 // Changed implements [deps.Owner].
-func (o graphOwner) Changed(in *instance.Instance) { o.reconciler.enqueue(in) }
+func (o graphOwner) Changed(in *instance.Instance) { o.reconciler.Enqueue(in) }
 
 // DependentsDown implements [deps.Owner]. It enqueues an instance that may wait for that.
 func (o graphOwner) DependentsDown(in *instance.Instance) {
 	if in.Machine.State() == fsm.StopPending || in.Machine.State() == fsm.Waiting {
-		o.reconciler.enqueue(in)
+		o.reconciler.Enqueue(in)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/handover"
 	"superd/procs/instance"
+	"superd/procs/reconcile"
 	"superd/procs/snapshot"
 	"superd/procs/subscriptions"
 )
@@ -21,8 +22,8 @@ type replicas struct {
 	config        *configState
 	conflicts     *conflicts
 	subscriptions *subscriptions.Set
-	waiters       *waiters
-	reconciler    *reconciler
+	waiters       *reconcile.Waiters
+	reconciler    *reconcile.Queue
 	shutdown      *shutdown
 	exitPolicy    *exitPolicy
 	scales        map[string]snapshot.Scale // replica counts set by an operator, by program
@@ -257,24 +258,24 @@ func (r *replicas) remove(in *instance.Instance) {
 		r.exitPolicy.endIfAllEnded()
 		r.onRemoved(in.Program.Name)
 	}
-	for _, w := range r.waiters.take(in) {
-		w.done(CommandResult{State: fsm.Stopped, OK: w.op == OpStop, Message: "removed"})
+	for _, w := range r.waiters.Take(in) {
+		w.Done(CommandResult{State: fsm.Stopped, OK: w.Op == OpStop, Message: "removed"})
 	}
 }
 
 // startReplacement starts the replacement of old, as the operator requested or else as the
 // configuration says.
 func (r *replicas) startReplacement(in *instance.Instance, old *instance.Instance) {
-	r.waiters.move(old, in)
+	r.waiters.Move(old, in)
 	switch desired := old.Membership.Target; {
 	case desired == nil || !desired.By.Is(fsm.ActorOperator):
 		r.startNew(in, desired)
 	case desired.Up:
-		r.reconciler.perform(in, OpStart)
+		r.reconciler.Perform(in, OpStart)
 	default:
-		r.reconciler.perform(in, OpStop)
+		r.reconciler.Perform(in, OpStop)
 	}
-	r.waiters.answer(in)
+	r.waiters.Answer(in)
 }
 
 // desired returns the desired state of the instance, or of its replacement.

@@ -190,7 +190,7 @@ func (r *rolls) restart(program *config.Program, instances []string, canary int,
 			if f := r.options.tests.onCommand; f != nil {
 				f(in, OpRestart)
 			}
-			r.reconciler.perform(in, OpRestart)
+			r.reconciler.Perform(in, OpRestart)
 		}
 	}
 }

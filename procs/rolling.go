@@ -14,6 +14,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/handover"
 	"superd/procs/instance"
+	"superd/procs/reconcile"
 	"superd/procs/rolling"
 	"superd/procs/snapshot"
 	"superd/procs/subscriptions"
@@ -28,7 +29,7 @@ type rolls struct {
 	config        *configState
 	conflicts     *conflicts
 	replicas      *replicas
-	reconciler    *reconciler
+	reconciler    *reconcile.Queue
 	shutdown      *shutdown
 	subscriptions *subscriptions.Set
 
@@ -151,7 +152,7 @@ func (r *rolls) answerWith(program string, o *roll, results []CommandResult) {
 		r.recorder.AfterSaving(func(unrecorded error) {
 			for i := range all {
 				if unrecorded != nil {
-					all[i].markUnrecorded(unrecorded)
+					all[i].MarkUnrecorded(unrecorded)
 				}
 			}
 			w.done(all)
@@ -223,7 +224,7 @@ func (r *rolls) step() {
 		}
 		return
 	}
-	if r.reconciler.busy() {
+	if r.reconciler.Busy() {
 		r.post()
 		return
 	}
@@ -246,7 +247,7 @@ func (r *rolls) stepOf(name string, o *roll) {
 		// Whether it conflicts with others depends on which of them are extra
 		if in.Membership.Conflict != nil {
 			r.conflicts.find(in)
-			r.reconciler.enqueue(in)
+			r.reconciler.Enqueue(in)
 		}
 	}
 	before := o.Record()
@@ -256,7 +257,7 @@ func (r *rolls) stepOf(name string, o *roll) {
 	for _, instance := range restart {
 		in := r.registry.named(instance)
 		in.Apply(in.Machine.WantRestart(fsm.By(fsm.ActorRoll), true, in.Conditions()))
-		r.reconciler.startWithRequirements(in)
+		r.reconciler.StartWithRequirements(in)
 	}
 	o.timer.Stop()
 	if wait > 0 {

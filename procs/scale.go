@@ -9,6 +9,7 @@ import (
 	"superd/procs/eventlog"
 	"superd/procs/fsm"
 	"superd/procs/instance"
+	"superd/procs/reconcile"
 	"superd/procs/selection"
 	"superd/procs/snapshot"
 )
@@ -77,7 +78,7 @@ func (s *Supervisor) Scale(wanted []Scaling, wait bool, done func([]ScaleResult)
 				continue
 			}
 			remaining++
-			s.waiters.add(in, &waiter{op: op, done: func(o CommandResult) {
+			s.waiters.Add(in, &reconcile.Waiter{Op: op, Done: func(o CommandResult) {
 				o.Name = in.Name
 				scaled.Instances[at] = o
 				finishOne()

@@ -6,6 +6,7 @@ import (
 	"superd/loop"
 	"superd/procs/diagnosis"
 	"superd/procs/fsm"
+	"superd/procs/reconcile"
 )
 
 // maxReadyDelay bounds how long superd delays its own readiness for programs that start slowly, as
@@ -18,7 +19,7 @@ const maxReadyDelay = 30 * time.Second
 type readyNotifier struct {
 	*platform
 	registry   *registry
-	reconciler *reconciler
+	reconciler *reconcile.Queue
 	shutdown   *shutdown
 	reloading  func() bool // reports whether a reload is running
 	opening    func() bool // a socket is being opened for the first time
@@ -51,7 +52,7 @@ func (n *readyNotifier) update() {
 	case !n.shutdown.started() || n.shutdown.begun || n.reloading():
 	case n.ready:
 		n.notify.Status(n.summary())
-	case n.registry.counts[fsm.Spawning] == 0 && n.reconciler.idle() && !n.opening(), !n.deadline.Active():
+	case n.registry.counts[fsm.Spawning] == 0 && n.reconciler.Idle() && !n.opening(), !n.deadline.Active():
 		n.ready = true
 		n.deadline.Stop()
 		n.Log.Info("ready", "state", n.summary())

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/config/directory"
 	"superd/config/places"
 	"superd/logs"
 	"superd/loop"
@@ -343,7 +344,7 @@ func (h *history) drawProgram(name string) *config.Program {
 		p.KillMode = config.KillMixed
 	}
 	if h.directories && h.chance(0.5) {
-		p.Directories[config.RuntimeDirectory].Names = []string{name + "-${SUPERD_REPLICA}"}
+		p.Directories[directory.Runtime].Names = []string{name + "-${SUPERD_REPLICA}"}
 		p.RuntimeDirectoryPreserve = h.chance(0.2)
 	}
 	h.kernel.AllowKillMode(name, p.KillMode)

@@ -41,6 +41,7 @@ func runWithLostRecords(seed uint64, d defect) (err error) {
 			err = fmt.Errorf("%v\n%s", r, debug.Stack())
 		}
 	}()
+	h.commanding = true // nobody observes what the commands do
 	h.kernel.OnSpawn, h.kernel.ReportsLeftovers = func(*host.SpawnSpec) {}, true
 	var written []simEntry
 	h.journal.onWrite = func(key string, value any) { written = append(written, simEntry{key: key, value: value}) }
@@ -68,6 +69,7 @@ func runWithLostRecords(seed uint64, d defect) (err error) {
 	h.journal.end()
 	inspect(h.sup).kill()
 	h.kernel.KillSupervisor()
+	clear(h.listens.kept) // the records of sockets may be lost
 
 	lost, key := min(1+rng.IntN(10), len(written)), ""
 	if rng.IntN(2) == 0 {

@@ -52,6 +52,7 @@ func newSocketHistory(seed uint64, d defect, trace bool) *socketHistory {
 	}
 	h.kernel.Mix.ConnectionTime = time.Duration(h.pick(0.01, 1, 100) * float64(time.Second))
 	h.kernel.Keeper, h.kernel.StoresFDs, h.kernel.OnSpawn = true, true, nil
+	h.listens.drawn, h.kernel.OnListen = false, nil // it has rules of its own
 	h.kernel.OnAccept = h.onAccept
 	h.kernel.IsExtra = func(instance string) bool { return config.ProgramOf(instance) == accepts }
 	h.file = h.draw()

@@ -9,14 +9,15 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/onconnect"
+	"superd/procs/reconcile"
 	"superd/procs/sockets"
 )
 
 // enqueueSocketWaiters reconciles the instances that may wait for the socket.
-func enqueueSocketWaiters(reg *registry, q *reconciler, socket string) {
+func enqueueSocketWaiters(reg *registry, q *reconcile.Queue, socket string) {
 	for _, in := range reg.instances {
 		if in.Program.Sockets.Has(socket) && in.Machine.State() == fsm.Waiting {
-			q.enqueue(in)
+			q.Enqueue(in)
 		}
 	}
 }

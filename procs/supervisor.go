@@ -33,6 +33,7 @@ import (
 	"superd/procs/onconnect"
 	"superd/procs/outputevents"
 	"superd/procs/reaper"
+	"superd/procs/reconcile"
 	"superd/procs/schedule"
 	"superd/procs/selection"
 	"superd/procs/snapshot"
@@ -49,8 +50,8 @@ type Supervisor struct {
 	registry      *registry
 	recorder      *handover.Recorder
 	reaper        *reaper.Reaper
-	reconciler    *reconciler
-	waiters       *waiters
+	reconciler    *reconcile.Queue
+	waiters       *reconcile.Waiters
 	config        *configState
 	shutdown      *shutdown
 	readyNotifier *readyNotifier
@@ -128,14 +129,14 @@ func (s *Supervisor) makeParts() {
 				"error", err)
 		},
 		func(instance string) { p.Records.Queue(snapshot.ScheduleKey(instance), nil) })
-	s.reconciler = &reconciler{scope: s.Scope, onIdle: func() {
-		s.waiters.answerPostponed()
+	s.reconciler = &reconcile.Queue{Scope: s.Scope, OnIdle: func() {
+		s.waiters.AnswerPostponed()
 		s.exitPolicy.endIfAllEnded()
 		s.subscriptions.Changed()
 	}}
 	p.Graph = deps.New(graphOwner{s.reconciler})
-	s.waiters = newWaiters(s.reconciler)
-	s.reconciler.answer = s.waiters.answer
+	s.waiters = reconcile.NewWaiters(s.reconciler)
+	s.reconciler.Answer = s.waiters.Answer
 	s.config = newConfigState(p, s.recorder, s.self.save)
 	s.shutdown = newShutdown(p, reg, s.recorder, s.reaper, s.self.save, func() {
 		s.connectors.ForgetAll()

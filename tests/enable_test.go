@@ -108,10 +108,10 @@ func TestEnableRefused(t *testing.T) {
 	s.Start()
 	s.WaitState("web@2", "running")
 	for name, want := range map[string]string{
-		"web@2":      "web@2 is an instance: name its program, web",
+		"web@2":      "web@2: it is an instance: name its program, web",
 		"wbe":        `no program, instance or group is named "wbe"; did you mean "web"?`,
 		"demand":     `demand: connections start it, not superd`,
-		"idle":       `idle has no program that can be enabled or disabled: demand: connections start it`,
+		"idle":       `idle: it has no program that can be enabled or disabled: demand: connections start it`,
 		"web.logger": "web.logger: it is the logger of web, and starts with that",
 	} {
 		if r := s.Ctl("disable", name); r.Exit != 1 || !strings.Contains(r.ErrOut, want) {

@@ -201,6 +201,12 @@ func TestOpenAPI(t *testing.T) {
 		[program.listens]
 		command = "sleep infinity"
 		sockets = ["http"]
+		[notify.ops]
+		exec = "true"
+		programs = ["web"]
+		[notify.deaf]
+		exec = "false"
+		programs = ["web"]
 		`)
 	d := s.Start()
 	a := loadAPI(t)
@@ -263,6 +269,20 @@ func TestOpenAPI(t *testing.T) {
 		{"POST /v1/scale?scale=web=3", 200},
 		{"POST /v1/scale?scale=nobody=3", 404},
 		{"POST /v1/scale?scale=web=-1", 409},
+		{"POST /v1/programs/web/disable", 200},
+		{"POST /v1/programs/disable?name=listens&name=logs", 200},
+		{"GET /v1/status?name=web", 200}, // disabled
+		{"POST /v1/programs/web/enable", 200},
+		{"POST /v1/programs/enable?name=listens&name=logs", 200},
+		{"POST /v1/programs/enable", 400},
+		{"POST /v1/programs/enable?name=nobody", 404},
+		{"POST /v1/programs/nobody/disable", 404},
+		{"POST /v1/programs/logs.logger/disable", 409},
+		{"GET /v1/notify", 200},
+		{"GET /v1/notify?name=ops", 400},
+		{"POST /v1/notify/ops/test", 200},
+		{"POST /v1/notify/deaf/test", 200},
+		{"POST /v1/notify/nobody/test", 404},
 		{"POST /v1/reload?dry_run=1", 200},
 		{"POST /v1/upgrade?binary=/no/such/file", 409},
 	} {

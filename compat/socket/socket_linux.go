@@ -115,12 +115,8 @@ func (c *Socket) open(path string) error {
 	if err != nil {
 		return err
 	}
-	c.close = c.serving.Serve(listener, &supervisor.Handler{
-		Supervisor: supervisor.New(control.NewClient(c.serving.Control)),
-		Role:       role,
-		Open:       supervisor.OpenLog,
-		Pid:        os.Getpid(),
-	})
+	c.close = c.serving.Serve(listener, supervisor.NewHandler(
+		supervisor.New(control.NewClient(c.serving.Control)), role, supervisor.OpenLog, os.Getpid()))
 	return nil
 }
 

@@ -67,6 +67,9 @@ func (s *Supervisor) many(
 ) ([]Result, error) {
 	var all []Process
 	var err error
+	if group != "" && s.active.isGone(group, false) {
+		return nil, nil // a client that has seen it in the reread stops it
+	}
 	if group == "" {
 		all, err = s.Processes(ctx)
 	} else {

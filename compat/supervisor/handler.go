@@ -2,9 +2,11 @@ package supervisor
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"superd/compat/xmlrpc"
@@ -24,6 +26,9 @@ const (
 const (
 	maxCall      = 1 << 20 // bytes
 	maxMulticall = 1000
+	maxRequests  = 32               // at the same time, of all users but the owner
+	maxReaders   = 2                // answers with text of logs that are made at the same time
+	callTimeout  = 5 * time.Second  // for a client that sends a call
 	stallTimeout = 30 * time.Second // for a client that does not read
 )
 
@@ -33,11 +38,27 @@ type Handler struct {
 	Role       func(*http.Request) Role
 	Open       OpenFunc
 	Pid        int // of superd
+
+	requests atomic.Int32  // under way, of all users but the owner
+	readers  chan struct{} // semaphore
+}
+
+// NewHandler returns a handler. pid is that of superd.
+func NewHandler(s *Supervisor, role func(*http.Request) Role, open OpenFunc, pid int) *Handler {
+	return &Handler{Supervisor: s, Role: role, Open: open, Pid: pid, readers: make(chan struct{}, maxReaders)}
 }
 
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+	// Each request may take a connection to superd, which the owner needs.
+	if h.Role(r) < Owner {
+		if h.requests.Add(1); h.requests.Load() > maxRequests {
+			h.requests.Add(-1)
+			http.Error(w, "too many requests at the same time", http.StatusServiceUnavailable)
+			return
+		}
+		defer h.requests.Add(-1)
+	}
 	switch path := r.URL.Path; {
 	case path == "/RPC2" || path == "/RPC2/":
 		h.call(w, r)
@@ -53,13 +74,23 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "XML-RPC takes POST", http.StatusBadRequest)
 		return
 	}
-	method, params, err := xmlrpc.ReadCall(http.MaxBytesReader(w, r.Body, maxCall))
+	client := http.NewResponseController(w)
+	_ = client.SetReadDeadline(time.Now().Add(callTimeout))
+	body := http.MaxBytesReader(w, r.Body, maxCall)
+	method, params, err := xmlrpc.ReadCall(body)
+	if err == nil {
+		// Only after the body net/http notices the end of a client
+		_, err = io.Copy(io.Discard, body)
+	}
+	_ = client.SetReadDeadline(time.Time{})
 	if err != nil || method == "" {
 		http.Error(w, "this is not a call of XML-RPC", http.StatusBadRequest)
 		return
 	}
 	var answer []byte
-	if value, err := h.invoke(r, method, params); err != nil {
+	c := &call{Handler: h, request: r, ctx: r.Context(), text: maxRead}
+	defer c.end()
+	if value, err := c.invoke(method, params); err != nil {
 		answer = xmlrpc.AnswerFault(asFault(err))
 	} else {
 		answer = xmlrpc.Answer(value)
@@ -68,7 +99,7 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/xml")
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(stallTimeout))
+	_ = client.SetWriteDeadline(time.Now().Add(stallTimeout))
 	_, _ = w.Write(answer) // an error means that the client is gone
 }
 
@@ -101,15 +132,46 @@ func (s stalling) Write(text []byte) (int, error) {
 	return s.ResponseWriter.Write(text)
 }
 
+// A call is a request under way, with the calls of a multicall.
+type call struct {
+	*Handler
+	request *http.Request
+	ctx     context.Context
+	text    int  // bytes of logs that it may still return
+	reads   bool // it has a place among the readers
+}
+
+// read takes a place among the readers of logs, once.
+func (c *call) read() error {
+	if c.reads {
+		return nil
+	}
+	select {
+	case c.readers <- struct{}{}:
+		c.reads = true
+		return nil
+	case <-c.ctx.Done():
+		return c.ctx.Err()
+	}
+}
+
+// end gives the place back.
+func (c *call) end() {
+	if c.reads {
+		<-c.readers
+	}
+}
+
 // A method answers a call.
 type method struct {
 	needs Role
 	most  int // parameters, the last ones may be absent
 	least int
-	call  func(h *Handler, ctx context.Context, a arguments) (any, error)
+	call  func(c *call, a arguments) (any, error)
 }
 
-// arguments are the parameters of a call. A wrong type is remembered, and refused before the call.
+// arguments are the parameters of a call. A method asks them for all that it needs, and does
+// nothing if one had the wrong type.
 type arguments struct {
 	all []any
 	bad *bool
@@ -137,9 +199,9 @@ func (a arguments) wait(at int) bool {
 	return argument(a, at, true)
 }
 
-func (h *Handler) invoke(r *http.Request, name string, params []any) (any, error) {
+func (c *call) invoke(name string, params []any) (any, error) {
 	if name == "system.multicall" {
-		return h.multicall(r, params)
+		return c.multicall(params)
 	}
 	m, ok := methods()[name]
 	if !ok {
@@ -148,11 +210,11 @@ func (h *Handler) invoke(r *http.Request, name string, params []any) (any, error
 	if len(params) < m.least || len(params) > m.most {
 		return nil, fault(IncorrectParameters, "")
 	}
-	if h.Role(r) < m.needs {
+	if c.Role(c.request) < m.needs {
 		return nil, fault(Failed, "this user may only view programs: let root add the user to operators in [control]")
 	}
 	a := arguments{params, new(bool)}
-	value, err := m.call(h, r.Context(), a)
+	value, err := m.call(c, a)
 	if *a.bad {
 		return nil, fault(IncorrectParameters, "")
 	}
@@ -160,7 +222,7 @@ func (h *Handler) invoke(r *http.Request, name string, params []any) (any, error
 }
 
 // multicall answers several calls, in their order. A call that fails does not end the others.
-func (h *Handler) multicall(r *http.Request, params []any) (any, error) {
+func (c *call) multicall(params []any) (any, error) {
 	if len(params) != 1 {
 		return nil, fault(IncorrectParameters, "")
 	}
@@ -169,10 +231,10 @@ func (h *Handler) multicall(r *http.Request, params []any) (any, error) {
 		return nil, fault(IncorrectParameters, "")
 	}
 	values := make([]any, 0, len(calls))
-	for _, c := range calls {
-		call, _ := c.(map[string]any)
-		name, _ := call["methodName"].(string)
-		arguments, _ := call["params"].([]any)
+	for _, v := range calls {
+		one, _ := v.(map[string]any)
+		name, _ := one["methodName"].(string)
+		arguments, _ := one["params"].([]any)
 		var value any
 		var err error
 		switch name {
@@ -181,7 +243,7 @@ func (h *Handler) multicall(r *http.Request, params []any) (any, error) {
 		case "system.multicall":
 			err = fault(IncorrectParameters, "Recursive system.multicall forbidden")
 		default:
-			value, err = h.invoke(r, name, arguments)
+			value, err = c.invoke(name, arguments)
 		}
 		if err != nil {
 			f := asFault(err)

@@ -22,7 +22,7 @@ const (
 )
 
 // maxRead bounds how much of a log one answer has, in bytes.
-const maxRead = 16 << 20
+const maxRead = 4 << 20
 
 // An OpenFunc opens a log file for reading. The user of the program may write its directory.
 type OpenFunc func(path string) (*os.File, error)
@@ -34,6 +34,9 @@ func (p *Process) logFile(of Stream) string {
 	}
 	return p.LogFile
 }
+
+// HasLog reports whether a stream has a log file.
+func (p *Process) HasLog(of Stream) bool { return p.logFile(of) != "" }
 
 // openLog opens the log file of the process that spec names.
 func (s *Supervisor) openLog(ctx context.Context, open OpenFunc, spec string, of Stream) (*os.File, error) {
@@ -55,8 +58,8 @@ func (s *Supervisor) openLog(ctx context.Context, open OpenFunc, spec string, of
 	return file, nil
 }
 
-// ReadLog returns length bytes of a log file from offset; 0: all. A negative offset, with length 0,
-// is from the end.
+// ReadLog returns at most length bytes of a log file from offset. A negative offset is from the
+// end.
 func (s *Supervisor) ReadLog(ctx context.Context, open OpenFunc, spec string, of Stream, offset, length int) (string, error) {
 	file, err := s.openLog(ctx, open, spec, of)
 	if errors.Is(err, errNoLog) {
@@ -66,9 +69,6 @@ func (s *Supervisor) ReadLog(ctx context.Context, open OpenFunc, spec string, of
 		return "", err
 	}
 	defer file.Close()
-	if offset < 0 && length != 0 || length < 0 {
-		return "", fault(BadArguments, "")
-	}
 	size, err := file.Seek(0, io.SeekEnd)
 	if err != nil {
 		return "", fault(Failed, err.Error())
@@ -76,9 +76,6 @@ func (s *Supervisor) ReadLog(ctx context.Context, open OpenFunc, spec string, of
 	from := int64(offset)
 	if from < 0 {
 		from = max(size+from, 0)
-	}
-	if length == 0 {
-		length = maxRead
 	}
 	text, err := readAt(file, from, length)
 	if err != nil {
@@ -124,6 +121,36 @@ func readAt(file *os.File, from int64, length int) (string, error) {
 // tailBytes is how much of the log a follower gets at first.
 const tailBytes = 1024
 
+// Tail returns the last bytes of the output of a process.
+func (s *Supervisor) Tail(ctx context.Context, p *Process, of Stream, bytes int) (string, error) {
+	var end []byte
+	q := control.LogQuery{Names: []string{p.instance}, Lines: min(bytes, maxLines), Raw: true}
+	err := s.api.Logs(ctx, q, func(b *control.LogBlock) error {
+		end = append(end, p.text(b, of)...)
+		end = end[max(len(end)-bytes, 0):]
+		return nil
+	}, func() error { return nil })
+	if err != nil {
+		return "", asFault(err)
+	}
+	return string(end), nil
+}
+
+// maxLines bounds the lines that are read to find the last bytes.
+const maxLines = 10_000
+
+// text returns the text of a block that is of the stream.
+func (p *Process) text(b *control.LogBlock, of Stream) []byte {
+	fromStderr := b.Stream != nil && *b.Stream == "stderr"
+	if b.Length == nil || p.ErrorFile != "" && fromStderr != (of == Stderr) {
+		return nil
+	}
+	if b.Partial {
+		return b.Text
+	}
+	return append(b.Text[:len(b.Text):len(b.Text)], '\n')
+}
+
 // Follow writes the end of the output of a process, and then what comes, until ctx is done. It
 // calls flush when no more has come yet.
 func (s *Supervisor) Follow(ctx context.Context, p *Process, of Stream, w io.Writer, flush func() error) error {
@@ -131,14 +158,7 @@ func (s *Supervisor) Follow(ctx context.Context, p *Process, of Stream, w io.Wri
 	var end []byte // of what there was at the request
 	q := control.LogQuery{Names: []string{p.instance}, Lines: tailBytes, Raw: true, Follow: true}
 	return s.api.Logs(ctx, q, func(b *control.LogBlock) error {
-		fromStderr := b.Stream != nil && *b.Stream == "stderr"
-		if b.Length == nil || p.ErrorFile != "" && fromStderr != (of == Stderr) {
-			return nil
-		}
-		text := b.Text
-		if !b.Partial {
-			text = append(text[:len(text):len(text)], '\n')
-		}
+		text := p.text(b, of)
 		if begun {
 			_, err := w.Write(text)
 			return err

@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -20,13 +19,13 @@ func methods() map[string]method {
 		"getVersion":           text(interfaceVersion),
 		"getSupervisorVersion": text(Version),
 		"getIdentification":    text("superd"),
-		"getState": {call: func(h *Handler, ctx context.Context, _ arguments) (any, error) {
-			if _, err := h.Supervisor.api.Version(ctx); err != nil {
+		"getState": {call: func(c *call, _ arguments) (any, error) {
+			if _, err := c.Supervisor.api.Version(c.ctx); err != nil {
 				return nil, err
 			}
 			return map[string]any{"statecode": 1, "statename": "RUNNING"}, nil
 		}},
-		"getPID":            {call: func(h *Handler, _ context.Context, _ arguments) (any, error) { return h.Pid, nil }},
+		"getPID":            {call: func(c *call, _ arguments) (any, error) { return c.Pid, nil }},
 		"getProcessInfo":    {most: 1, least: 1, call: processInfo},
 		"getAllProcessInfo": {call: allProcessInfo},
 		"getAllConfigInfo":  {call: allConfigInfo},
@@ -41,8 +40,8 @@ func methods() map[string]method {
 		"signalProcessGroup":  {needs: Operator, most: 2, least: 2, call: signalGroup},
 		"signalAllProcesses":  {needs: Operator, most: 1, least: 1, call: signalAll},
 		"reloadConfig":        {needs: Operator, call: reloadConfig},
-		"addProcessGroup":     {needs: Operator, most: 1, least: 1, call: (*Handler).addGroup},
-		"removeProcessGroup":  {needs: Operator, most: 1, least: 1, call: (*Handler).removeGroup},
+		"addProcessGroup":     {needs: Operator, most: 1, least: 1, call: addGroup},
+		"removeProcessGroup":  {needs: Operator, most: 1, least: 1, call: removeGroup},
 		"restart":             {needs: Operator, call: restart},
 		"shutdown":            {needs: Owner, call: shutdown},
 		"readLog":             {most: 2, least: 2, call: noLog},
@@ -67,7 +66,7 @@ func methods() map[string]method {
 	for name, m := range all {
 		named["supervisor."+name] = m
 	}
-	named["system.listMethods"] = method{call: func(*Handler, context.Context, arguments) (any, error) {
+	named["system.listMethods"] = method{call: func(*call, arguments) (any, error) {
 		var names []any
 		for _, name := range slices.Sorted(maps.Keys(methods())) {
 			names = append(names, name)
@@ -78,10 +77,10 @@ func methods() map[string]method {
 }
 
 func text(t string) method {
-	return method{call: func(*Handler, context.Context, arguments) (any, error) { return t, nil }}
+	return method{call: func(*call, arguments) (any, error) { return t, nil }}
 }
 
-func done(*Handler, context.Context, arguments) (any, error) { return true, nil }
+func done(*call, arguments) (any, error) { return true, nil }
 
 // succeeded returns true, or the error.
 func succeeded(err error) (any, error) {
@@ -99,16 +98,16 @@ func listed(all []Result, err error) (any, error) {
 	return results(all), nil
 }
 
-func processInfo(h *Handler, ctx context.Context, a arguments) (any, error) {
-	p, err := h.Supervisor.Process(ctx, a.text(0))
+func processInfo(c *call, a arguments) (any, error) {
+	p, err := c.Supervisor.Process(c.ctx, a.text(0))
 	if err != nil {
 		return nil, err
 	}
 	return p.info(), nil
 }
 
-func allProcessInfo(h *Handler, ctx context.Context, _ arguments) (any, error) {
-	all, err := h.Supervisor.Processes(ctx)
+func allProcessInfo(c *call, _ arguments) (any, error) {
+	all, err := c.Supervisor.Processes(c.ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -119,8 +118,8 @@ func allProcessInfo(h *Handler, ctx context.Context, _ arguments) (any, error) {
 	return infos, nil
 }
 
-func allConfigInfo(h *Handler, ctx context.Context, _ arguments) (any, error) {
-	all, err := h.Supervisor.Configs(ctx)
+func allConfigInfo(c *call, _ arguments) (any, error) {
+	all, err := c.Supervisor.Configs(c.ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -131,18 +130,18 @@ func allConfigInfo(h *Handler, ctx context.Context, _ arguments) (any, error) {
 	return infos, nil
 }
 
-func startProcess(h *Handler, ctx context.Context, a arguments) (any, error) {
+func startProcess(c *call, a arguments) (any, error) {
 	spec, wait := a.text(0), a.wait(1)
 	if *a.bad {
 		return nil, nil
 	}
 	if group, name := Split(spec); name == "" {
-		return listed(h.Supervisor.StartAll(ctx, group, wait))
+		return listed(c.Supervisor.StartAll(c.ctx, group, wait))
 	}
-	return succeeded(h.Supervisor.Start(ctx, spec, wait))
+	return succeeded(c.Supervisor.Start(c.ctx, spec, wait))
 }
 
-func startGroup(h *Handler, ctx context.Context, a arguments) (any, error) {
+func startGroup(c *call, a arguments) (any, error) {
 	group, wait := a.text(0), a.wait(1)
 	if *a.bad {
 		return nil, nil
@@ -150,29 +149,29 @@ func startGroup(h *Handler, ctx context.Context, a arguments) (any, error) {
 	if group == "" {
 		return nil, fault(BadName, "")
 	}
-	return listed(h.Supervisor.StartAll(ctx, group, wait))
+	return listed(c.Supervisor.StartAll(c.ctx, group, wait))
 }
 
-func startAll(h *Handler, ctx context.Context, a arguments) (any, error) {
+func startAll(c *call, a arguments) (any, error) {
 	wait := a.wait(0)
 	if *a.bad {
 		return nil, nil
 	}
-	return listed(h.Supervisor.StartAll(ctx, "", wait))
+	return listed(c.Supervisor.StartAll(c.ctx, "", wait))
 }
 
-func stopProcess(h *Handler, ctx context.Context, a arguments) (any, error) {
+func stopProcess(c *call, a arguments) (any, error) {
 	spec, wait := a.text(0), a.wait(1)
 	if *a.bad {
 		return nil, nil
 	}
 	if group, name := Split(spec); name == "" {
-		return listed(h.Supervisor.StopAll(ctx, group, wait))
+		return listed(c.Supervisor.StopAll(c.ctx, group, wait))
 	}
-	return succeeded(h.Supervisor.Stop(ctx, spec, wait))
+	return succeeded(c.Supervisor.Stop(c.ctx, spec, wait))
 }
 
-func stopGroup(h *Handler, ctx context.Context, a arguments) (any, error) {
+func stopGroup(c *call, a arguments) (any, error) {
 	group, wait := a.text(0), a.wait(1)
 	if *a.bad {
 		return nil, nil
@@ -180,29 +179,29 @@ func stopGroup(h *Handler, ctx context.Context, a arguments) (any, error) {
 	if group == "" {
 		return nil, fault(BadName, "")
 	}
-	return listed(h.Supervisor.StopAll(ctx, group, wait))
+	return listed(c.Supervisor.StopAll(c.ctx, group, wait))
 }
 
-func stopAll(h *Handler, ctx context.Context, a arguments) (any, error) {
+func stopAll(c *call, a arguments) (any, error) {
 	wait := a.wait(0)
 	if *a.bad {
 		return nil, nil
 	}
-	return listed(h.Supervisor.StopAll(ctx, "", wait))
+	return listed(c.Supervisor.StopAll(c.ctx, "", wait))
 }
 
-func signalProcess(h *Handler, ctx context.Context, a arguments) (any, error) {
+func signalProcess(c *call, a arguments) (any, error) {
 	spec, signal := a.text(0), a.text(1)
 	if *a.bad {
 		return nil, nil
 	}
 	if group, name := Split(spec); name == "" {
-		return listed(h.Supervisor.SignalAll(ctx, group, signal))
+		return listed(c.Supervisor.SignalAll(c.ctx, group, signal))
 	}
-	return succeeded(h.Supervisor.Signal(ctx, spec, signal))
+	return succeeded(c.Supervisor.Signal(c.ctx, spec, signal))
 }
 
-func signalGroup(h *Handler, ctx context.Context, a arguments) (any, error) {
+func signalGroup(c *call, a arguments) (any, error) {
 	group, signal := a.text(0), a.text(1)
 	if *a.bad {
 		return nil, nil
@@ -210,23 +209,23 @@ func signalGroup(h *Handler, ctx context.Context, a arguments) (any, error) {
 	if group == "" {
 		return nil, fault(BadName, "")
 	}
-	return listed(h.Supervisor.SignalAll(ctx, group, signal))
+	return listed(c.Supervisor.SignalAll(c.ctx, group, signal))
 }
 
-func signalAll(h *Handler, ctx context.Context, a arguments) (any, error) {
+func signalAll(c *call, a arguments) (any, error) {
 	signal := a.text(0)
 	if *a.bad {
 		return nil, nil
 	}
-	return listed(h.Supervisor.SignalAll(ctx, "", signal))
+	return listed(c.Supervisor.SignalAll(c.ctx, "", signal))
 }
 
-func reloadConfig(h *Handler, ctx context.Context, _ arguments) (any, error) {
-	c, err := h.Supervisor.Reread(ctx)
+func reloadConfig(c *call, _ arguments) (any, error) {
+	changes, err := c.Supervisor.Reread(c.ctx)
 	if err != nil {
 		return nil, err
 	}
-	return []any{[]any{names(c.Added), names(c.Changed), names(c.Removed)}}, nil
+	return []any{[]any{names(changes.Added), names(changes.Changed), names(changes.Removed)}}, nil
 }
 
 func names(all []string) []any {
@@ -237,50 +236,50 @@ func names(all []string) []any {
 	return list
 }
 
-func (h *Handler) addGroup(ctx context.Context, a arguments) (any, error) {
+func addGroup(c *call, a arguments) (any, error) {
 	group := a.text(0)
 	if *a.bad {
 		return nil, nil
 	}
-	return succeeded(h.Supervisor.Add(ctx, group))
+	return succeeded(c.Supervisor.Add(c.ctx, group))
 }
 
-func (h *Handler) removeGroup(ctx context.Context, a arguments) (any, error) {
+func removeGroup(c *call, a arguments) (any, error) {
 	group := a.text(0)
 	if *a.bad {
 		return nil, nil
 	}
-	return succeeded(h.Supervisor.Remove(ctx, group))
+	return succeeded(c.Supervisor.Remove(c.ctx, group))
 }
 
-func restart(h *Handler, ctx context.Context, _ arguments) (any, error) {
-	return succeeded(h.Supervisor.Restart(ctx))
+func restart(c *call, _ arguments) (any, error) {
+	return succeeded(c.Supervisor.Restart(c.ctx))
 }
 
-func shutdown(h *Handler, ctx context.Context, _ arguments) (any, error) {
-	_, err := h.Supervisor.api.Shutdown(ctx)
+func shutdown(c *call, _ arguments) (any, error) {
+	_, err := c.Supervisor.api.Shutdown(c.ctx)
 	return succeeded(err)
 }
 
 // noLog answers what concerns the log of supervisord: superd writes its own to standard error.
-func noLog(*Handler, context.Context, arguments) (any, error) {
+func noLog(*call, arguments) (any, error) {
 	return nil, fault(NoFile, "superd writes its messages to standard error")
 }
 
 // clearLogs refuses to clear logs: superd rotates them by size, and what a program wrote is kept.
-func clearLogs(h *Handler, ctx context.Context, a arguments) (any, error) {
+func clearLogs(c *call, a arguments) (any, error) {
 	spec := a.text(0)
 	if *a.bad {
 		return nil, nil
 	}
-	if _, err := h.Supervisor.Process(ctx, spec); err != nil {
+	if _, err := c.Supervisor.Process(c.ctx, spec); err != nil {
 		return nil, err
 	}
 	return nil, fault(Failed, "superd keeps logs; it removes old ones by log.max_size and log.keep")
 }
 
-func clearAllLogs(h *Handler, ctx context.Context, _ arguments) (any, error) {
-	all, err := h.Supervisor.Processes(ctx)
+func clearAllLogs(c *call, _ arguments) (any, error) {
+	all, err := c.Supervisor.Processes(c.ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -292,12 +291,12 @@ func clearAllLogs(h *Handler, ctx context.Context, _ arguments) (any, error) {
 }
 
 // sendStdin refuses: superd does not hold the standard input of programs.
-func sendStdin(h *Handler, ctx context.Context, a arguments) (any, error) {
+func sendStdin(c *call, a arguments) (any, error) {
 	spec, _ := a.text(0), a.text(1)
 	if *a.bad {
 		return nil, nil
 	}
-	p, err := h.Supervisor.Process(ctx, spec)
+	p, err := c.Supervisor.Process(c.ctx, spec)
 	switch {
 	case err != nil:
 		return nil, err
@@ -307,30 +306,44 @@ func sendStdin(h *Handler, ctx context.Context, a arguments) (any, error) {
 	return nil, fault(NoFile, spec)
 }
 
-func readLog(of Stream) func(*Handler, context.Context, arguments) (any, error) {
-	return func(h *Handler, ctx context.Context, a arguments) (any, error) {
+func readLog(of Stream) func(*call, arguments) (any, error) {
+	return func(c *call, a arguments) (any, error) {
 		spec, offset, length := a.text(0), a.number(1), a.number(2)
 		if *a.bad {
 			return nil, nil
 		}
-		text, err := h.Supervisor.ReadLog(ctx, h.Open, spec, of, offset, length)
+		if offset < 0 && length != 0 || length < 0 {
+			return nil, fault(BadArguments, "")
+		}
+		if err := c.read(); err != nil {
+			return nil, err
+		}
+		if length == 0 || length > c.text {
+			length = c.text
+		}
+		text, err := c.Supervisor.ReadLog(c.ctx, c.Open, spec, of, offset, length)
 		if err != nil {
 			return nil, err
 		}
+		c.text -= len(text)
 		return strings.ToValidUTF8(text, "\uFFFD"), nil
 	}
 }
 
-func tailLog(of Stream) func(*Handler, context.Context, arguments) (any, error) {
-	return func(h *Handler, ctx context.Context, a arguments) (any, error) {
+func tailLog(of Stream) func(*call, arguments) (any, error) {
+	return func(c *call, a arguments) (any, error) {
 		spec, offset, length := a.text(0), a.number(1), a.number(2)
 		if *a.bad {
 			return nil, nil
 		}
-		text, size, left, err := h.Supervisor.TailLog(ctx, h.Open, spec, of, offset, length)
+		if err := c.read(); err != nil {
+			return nil, err
+		}
+		text, size, left, err := c.Supervisor.TailLog(c.ctx, c.Open, spec, of, offset, min(length, c.text))
 		if err != nil {
 			return nil, err
 		}
+		c.text -= len(text)
 		return []any{strings.ToValidUTF8(text, "\uFFFD"), size, left}, nil
 	}
 }

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -17,7 +18,8 @@ import (
 type active struct {
 	mu      sync.Mutex
 	removed map[string]bool // groups that a client has removed, and that are still in the file
-	gone    map[string]bool // groups that the last reload has removed
+	// What the last reload has removed and added, of which clients have not heard yet
+	gone, arrived map[string]bool
 }
 
 func (a *active) isRemoved(group string) bool {
@@ -44,31 +46,44 @@ func (a *active) set(group string, removed bool) bool {
 	return true
 }
 
-func (a *active) names() []string {
+// stillRemoved returns the groups that a client has removed, and forgets those that exist no more.
+func (a *active) stillRemoved(exists func(group string) bool) []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	all := make([]string, 0, len(a.removed))
-	for name := range a.removed {
-		all = append(all, name)
-	}
-	return all
+	maps.DeleteFunc(a.removed, func(group string, _ bool) bool { return !exists(group) })
+	return slices.Collect(maps.Keys(a.removed))
 }
 
-func (a *active) setGone(groups []string) {
+// reloaded notes what a reload has changed.
+func (a *active) reloaded(c Changes) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.gone = map[string]bool{}
-	for _, g := range groups {
-		a.gone[g] = true
+	a.gone, a.arrived = map[string]bool{}, map[string]bool{}
+	for _, group := range c.Removed {
+		a.gone[group] = true
+	}
+	for _, group := range slices.Concat(c.Added, c.Changed) {
+		a.arrived[group] = true
 	}
 }
 
-// takeGone reports whether the last reload has removed a group, once.
-func (a *active) takeGone(group string) bool {
+// isGone reports whether the last reload has removed a group. With take it is true once.
+func (a *active) isGone(group string, take bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	was := a.gone[group]
-	delete(a.gone, group)
+	if take {
+		delete(a.gone, group)
+	}
+	return was
+}
+
+// takeArrived reports whether the last reload has added or changed a group, once.
+func (a *active) takeArrived(group string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	was := a.arrived[group]
+	delete(a.arrived, group)
 	return was
 }
 
@@ -77,34 +92,45 @@ type Changes struct{ Added, Changed, Removed []string }
 
 // Reread reads the configuration, and activates nothing.
 func (s *Supervisor) Reread(ctx context.Context) (Changes, error) {
-	c, _, err := s.compare(ctx)
-	return c, err
-}
-
-// compare returns also which programs a reload would remove.
-func (s *Supervisor) compare(ctx context.Context) (c Changes, removed []string, err error) {
 	r, err := s.api.DryReload(ctx)
 	if err != nil {
-		return Changes{}, nil, rereadFault(err)
+		return Changes{}, rereadFault(err)
 	}
 	groups, err := s.groups(ctx)
 	if err != nil {
-		return Changes{}, nil, err
+		return Changes{}, err
+	}
+	stays := map[string]bool{} // groups of which a program stays
+	for program, group := range groups {
+		stays[group] = stays[group] || !slices.Contains(r.Removed, program)
 	}
 	// A new program has a group of its own here: its table is known when it is active.
-	c.Added = slices.Concat(r.Added, s.active.names())
+	c := Changes{Added: slices.Concat(r.Added, s.active.stillRemoved(func(group string) bool { return stays[group] }))}
 	for _, name := range r.Changed {
 		c.Changed = append(c.Changed, groups[name])
 	}
 	for _, name := range r.Removed {
-		c.Removed = append(c.Removed, groups[name])
+		if group := groups[name]; stays[group] {
+			c.Changed = append(c.Changed, group)
+		} else {
+			c.Removed = append(c.Removed, group)
+		}
 	}
 	for _, list := range []*[]string{&c.Added, &c.Changed, &c.Removed} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
 	c.Changed = slices.DeleteFunc(c.Changed, func(g string) bool { return slices.Contains(c.Added, g) })
-	return c, r.Removed, nil
+	return c, nil
+}
+
+// reload activates the file, which has these changes.
+func (s *Supervisor) reload(ctx context.Context, c Changes) error {
+	if _, err := s.api.Reload(ctx); err != nil {
+		return rereadFault(err)
+	}
+	s.active.reloaded(c)
+	return nil
 }
 
 // rereadFault returns a mistake in the file as supervisord tells it.
@@ -132,19 +158,18 @@ func (s *Supervisor) groups(ctx context.Context) (map[string]string, error) {
 // Add activates a group: it reloads the file if that has changed. What a client has removed is
 // started as at the start of superd.
 func (s *Supervisor) Add(ctx context.Context, group string) error {
-	c, removed, err := s.compare(ctx)
+	c, err := s.Reread(ctx)
 	if err != nil {
 		return err
 	}
 	wasRemoved := s.active.set(group, false)
 	pending := slices.Contains(c.Added, group) || slices.Contains(c.Changed, group)
-	if pending && !(wasRemoved && onlyRemoved(c, s.active.names(), group)) {
-		if _, err := s.api.Reload(ctx); err != nil {
-			return rereadFault(err)
+	if pending && !(wasRemoved && s.onlyRemoved(c, group)) {
+		if err := s.reload(ctx, c); err != nil {
+			return err
 		}
-		s.active.setGone(removed)
 	}
-	if !pending && !wasRemoved {
+	if arrived := s.active.takeArrived(group); !arrived && !wasRemoved {
 		if _, err := s.group(ctx, group); err != nil {
 			return err
 		}
@@ -153,11 +178,10 @@ func (s *Supervisor) Add(ctx context.Context, group string) error {
 	return s.startWanted(ctx, group)
 }
 
-// onlyRemoved reports whether nothing differs but what clients have removed.
-func onlyRemoved(c Changes, others []string, group string) bool {
-	return len(c.Changed) == 0 && len(c.Removed) == 0 && !slices.ContainsFunc(c.Added, func(g string) bool {
-		return g != group && !slices.Contains(others, g)
-	})
+// onlyRemoved reports whether nothing differs but what clients have removed, as group.
+func (s *Supervisor) onlyRemoved(c Changes, group string) bool {
+	differs := func(g string) bool { return g != group && !s.active.isRemoved(g) }
+	return len(c.Changed) == 0 && len(c.Removed) == 0 && !slices.ContainsFunc(c.Added, differs)
 }
 
 // startWanted starts the programs of a group that start with superd, and are down since a client
@@ -182,10 +206,10 @@ func (s *Supervisor) startWanted(ctx context.Context, group string) error {
 	return err
 }
 
-// Remove removes a group whose processes are down: one that is not in the file any more by a
-// reload, another one until it is added again.
+// Remove removes a group whose processes are down. A group that is not in the file any more is
+// removed by a reload, any other one until a client adds it.
 func (s *Supervisor) Remove(ctx context.Context, group string) error {
-	if s.active.takeGone(group) {
+	if s.active.isGone(group, true) {
 		return nil
 	}
 	all, err := s.group(ctx, group)
@@ -197,7 +221,7 @@ func (s *Supervisor) Remove(ctx context.Context, group string) error {
 			return fault(StillRunning, group)
 		}
 	}
-	c, removed, err := s.compare(ctx)
+	c, err := s.Reread(ctx)
 	if err != nil {
 		return err
 	}
@@ -205,10 +229,10 @@ func (s *Supervisor) Remove(ctx context.Context, group string) error {
 		s.active.set(group, true)
 		return nil
 	}
-	if _, err := s.api.Reload(ctx); err != nil {
-		return rereadFault(err)
+	if err := s.reload(ctx, c); err != nil {
+		return err
 	}
-	s.active.setGone(slices.DeleteFunc(removed, func(name string) bool { return name == group }))
+	s.active.isGone(group, true)
 	return nil
 }
 

@@ -106,8 +106,8 @@ func newFake() *fake {
 		"a": "[program.a]\nautostart = false\n"}}
 }
 
-// call calls a method with the role of an owner.
-func call(t *testing.T, h *Handler, method string, params ...any) (any, *xmlrpc.Fault) {
+// request calls a method with the role of an owner.
+func request(t *testing.T, h *Handler, method string, params ...any) (any, *xmlrpc.Fault) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, "/RPC2", bytes.NewReader(xmlrpc.AppendCall(nil, method, params...)))
 	w := httptest.NewRecorder()
@@ -121,7 +121,7 @@ func call(t *testing.T, h *Handler, method string, params ...any) (any, *xmlrpc.
 }
 
 func newHandler(api API, role Role) *Handler {
-	return &Handler{Supervisor: New(api), Role: func(*http.Request) Role { return role }, Pid: 42, Open: os.Open}
+	return NewHandler(New(api), func(*http.Request) Role { return role }, os.Open, 42)
 }
 
 func TestMethods(t *testing.T) {
@@ -169,7 +169,7 @@ func TestMethods(t *testing.T) {
 			map[string]any{"faultCode": 2, "faultString": "INCORRECT_PARAMETERS: No methodName"}}},
 	}
 	for _, test := range tests {
-		got, fault := call(t, newHandler(newFake(), Owner), test.method, test.params...)
+		got, fault := request(t, newHandler(newFake(), Owner), test.method, test.params...)
 		if fault != nil {
 			got = -fault.Code
 		}
@@ -181,7 +181,7 @@ func TestMethods(t *testing.T) {
 
 func TestInfo(t *testing.T) {
 	h := newHandler(newFake(), Viewer)
-	all, fault := call(t, h, "supervisor.getAllProcessInfo")
+	all, fault := request(t, h, "supervisor.getAllProcessInfo")
 	if fault != nil {
 		t.Fatal(fault)
 	}
@@ -195,7 +195,7 @@ func TestInfo(t *testing.T) {
 	if !slices.Equal(lines, want) {
 		t.Errorf("processes %q, want %q", lines, want)
 	}
-	all, fault = call(t, h, "supervisor.getAllConfigInfo")
+	all, fault = request(t, h, "supervisor.getAllConfigInfo")
 	if fault != nil {
 		t.Fatal(fault)
 	}
@@ -224,7 +224,7 @@ func TestRoles(t *testing.T) {
 		}
 		for _, role := range []Role{Viewer, Operator} {
 			f := newFake()
-			_, fault := call(t, newHandler(f, role), name, params...)
+			_, fault := request(t, newHandler(f, role), name, params...)
 			refused := fault != nil && strings.Contains(fault.Text, "may only view")
 			if refused != (role < m.needs) {
 				t.Errorf("role %d, %s: %v", role, name, fault)
@@ -244,13 +244,14 @@ func TestUpdate(t *testing.T) {
 	f := newFake()
 	h := newHandler(f, Operator)
 	f.dryErr = errors.New("line 3: bad")
-	if _, fault := call(t, h, "supervisor.reloadConfig"); fault == nil || fault.Code != CantReread {
+	if _, fault := request(t, h, "supervisor.reloadConfig"); fault == nil || fault.Code != CantReread {
 		t.Errorf("mistake in the file: %v", fault)
 	}
 	f.dryErr = nil
-	f.dry = control.ReloadResult{Added: []string{"new"}, Removed: []string{"bad"}, Changed: []string{"b"}}
-	got, fault := call(t, h, "supervisor.reloadConfig")
-	if want := []any{[]any{[]any{"new"}, []any{"g"}, []any{"bad"}}}; !reflect.DeepEqual(got, want) {
+	f.all = append(f.all, status("old", control.StateStopped, "h"))
+	f.dry = control.ReloadResult{Added: []string{"new"}, Removed: []string{"bad", "old"}, Changed: []string{"b"}}
+	got, fault := request(t, h, "supervisor.reloadConfig")
+	if want := []any{[]any{[]any{"new"}, []any{"g"}, []any{"bad", "h"}}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("reread: %v, %v, want %v", got, fault, want)
 	}
 	// As `supervisorctl update` does it. superd reloads once.
@@ -258,12 +259,13 @@ func TestUpdate(t *testing.T) {
 		method, group string
 		fault         int
 	}{
-		{"removeProcessGroup", "bad", 0}, {"removeProcessGroup", "bad", BadName},
+		{"stopProcessGroup", "bad", 0}, {"removeProcessGroup", "bad", 0}, {"removeProcessGroup", "bad", BadName},
+		{"stopProcessGroup", "h", 0}, {"removeProcessGroup", "h", 0}, {"removeProcessGroup", "h", BadName},
 		{"removeProcessGroup", "g", StillRunning}, {"stopProcessGroup", "g", 0}, {"removeProcessGroup", "g", 0},
-		{"startProcessGroup", "g", BadName}, {"addProcessGroup", "g", 0}, {"addProcessGroup", "new", AlreadyAdded},
+		{"startProcessGroup", "g", BadName}, {"addProcessGroup", "g", 0}, {"addProcessGroup", "new", 0}, {"addProcessGroup", "new", AlreadyAdded},
 		{"addProcessGroup", "nosuch", BadName},
 	} {
-		_, fault := call(t, h, "supervisor."+step.method, step.group)
+		_, fault := request(t, h, "supervisor."+step.method, step.group)
 		code := 0
 		if fault != nil {
 			code = fault.Code
@@ -286,7 +288,7 @@ func TestLogs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "b.log")
 	f.all[1].LogFile = &path
 	h := newHandler(f, Viewer)
-	if _, fault := call(t, h, "supervisor.readProcessStdoutLog", "g:b", 0, 0); fault == nil || fault.Code != NoFile {
+	if _, fault := request(t, h, "supervisor.readProcessStdoutLog", "g:b", 0, 0); fault == nil || fault.Code != NoFile {
 		t.Errorf("missing file: %v", fault)
 	}
 	if err := os.WriteFile(path, []byte("0123456789"), 0o600); err != nil {
@@ -302,7 +304,7 @@ func TestLogs(t *testing.T) {
 		{"tail", 0, 4, []any{"6789", 10, true}}, {"tail", 8, 100, []any{"89", 10, false}}, {"tail", 10, 5, []any{"", 10, false}},
 		{"tail", 50, 5, []any{"", 10, false}},
 	} {
-		got, fault := call(t, h, "supervisor."+test.method+"ProcessStdoutLog", "g:b", test.offset, test.length)
+		got, fault := request(t, h, "supervisor."+test.method+"ProcessStdoutLog", "g:b", test.offset, test.length)
 		if fault != nil {
 			got = -fault.Code
 		}

@@ -66,7 +66,6 @@ func Main(ctx context.Context, args []string, in io.Reader, stdout, stderr io.Wr
 	client := control.NewClient(socket)
 	c := Controller{
 		Supervisor: supervisor.New(client),
-		Open:       supervisor.OpenLog,
 		Out:        stdout,
 		Pid: func(ctx context.Context) (int, error) {
 			v, err := client.Version(ctx)

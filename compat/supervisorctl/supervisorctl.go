@@ -32,7 +32,6 @@ const (
 // A Controller executes commands.
 type Controller struct {
 	Supervisor *supervisor.Supervisor
-	Open       supervisor.OpenFunc
 	Pid        func(context.Context) (int, error) // of superd
 	Shutdown   func(context.Context) error        // ends superd
 	Out        io.Writer
@@ -409,7 +408,12 @@ func (c *Controller) tail(ctx context.Context, args []string) error {
 		c.print("==> Press Ctrl-C to exit <==")
 		return c.Supervisor.Follow(ctx, p, of, c.Out, func() error { return nil })
 	}
-	text, err := c.Supervisor.ReadLog(ctx, c.Open, args[0], of, -bytes, 0)
+	if !p.HasLog(of) {
+		c.print("%s: ERROR (no log file)", args[0])
+		c.status = statusFailed
+		return nil
+	}
+	text, err := c.Supervisor.Tail(ctx, p, of, bytes)
 	if err != nil {
 		return c.tailFailed(args[0], err)
 	}

@@ -340,10 +340,11 @@ func writeValue(b *bytes.Buffer, value any) {
 // writeText writes text. Characters that XML does not have become U+FFFD.
 func writeText(b *bytes.Buffer, text string) {
 	// EscapeText writes a line feed as a reference, which is right and hard to read.
-	for i, line := range strings.Split(text, "\n") {
-		if i > 0 {
+	for line := range strings.Lines(text) {
+		rest, ended := strings.CutSuffix(line, "\n")
+		_ = xml.EscapeText(b, []byte(rest)) // a buffer takes all
+		if ended {
 			b.WriteByte('\n')
 		}
-		_ = xml.EscapeText(b, []byte(line)) // a buffer takes all
 	}
 }

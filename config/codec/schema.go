@@ -17,6 +17,7 @@ type Schema struct {
 
 	Enum    []any   `json:"enum,omitempty"`
 	AnyOf   []any   `json:"anyOf,omitempty"` // of *Schema
+	OneOf   []any   `json:"oneOf,omitempty"` // likewise
 	Not     *Schema `json:"not,omitempty"`
 	Ref     string  `json:"$ref,omitempty"`
 	Minimum any     `json:"minimum,omitempty"` // a number

@@ -33,7 +33,7 @@ var Address = codec.Text("host:port", "a string", func(s string) (string, error)
 		return "", fmt.Errorf("must be host:port, got %s: write %q", document.Quote(s), DefaultListen)
 	}
 	return s, nil
-}, codec.QuoteSet)
+}, codec.QuoteSet).Matching(`:\+?[0-9]+$`)
 
 // HostName reads the name of a host.
 var HostName = codec.Text("host name", "a string", func(s string) (string, error) {
@@ -41,7 +41,7 @@ var HostName = codec.Text("host name", "a string", func(s string) (string, error
 		return "", fmt.Errorf(`must be the name of a host, got %s: write "superd.example.org"`, document.Quote(s))
 	}
 	return s, nil
-}, codec.QuoteSet)
+}, codec.QuoteSet).Matching(`^[^:/*@ \t\r\n]+$`)
 
 // Check returns what `superd web` would refuse, and the keys that it concerns; nil: nothing.
 func (s *Settings) Check() (keys []string, err error) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"superd/config"
+	"superd/config/directory"
 	"superd/internal/words"
 )
 
@@ -99,10 +100,10 @@ func LogDir(c *config.Config, runtimeDir string, uid int) string {
 
 // RootsOf returns the roots for a superd of that user: of root, those of the system. env returns
 // the value of a variable.
-func RootsOf(env func(string) string, uid int, reserved ...string) config.DirectoryRoots {
+func RootsOf(env func(string) string, uid int, reserved ...string) directory.Roots {
 	if uid == 0 {
-		return config.DirectoryRoots{
-			Roots: [config.DirectoryKinds]string{"/run", "/var/lib", "/var/cache", "/var/log"}, Reserved: reserved,
+		return directory.Roots{
+			Roots: [directory.Kinds]string{"/run", "/var/lib", "/var/cache", "/var/log"}, Reserved: reserved,
 		}
 	}
 	home := func(variable, inHome string) string {
@@ -115,9 +116,9 @@ func RootsOf(env func(string) string, uid int, reserved ...string) config.Direct
 		return ""
 	}
 	state := home("XDG_STATE_HOME", ".local/state")
-	roots := [config.DirectoryKinds]string{home("XDG_RUNTIME_DIR", ""), state, home("XDG_CACHE_HOME", ".cache"), ""}
+	roots := [directory.Kinds]string{home("XDG_RUNTIME_DIR", ""), state, home("XDG_CACHE_HOME", ".cache"), ""}
 	if state != "" {
-		roots[config.LogsDirectory] = filepath.Join(state, "log")
+		roots[directory.Logs] = filepath.Join(state, "log")
 	}
-	return config.DirectoryRoots{Roots: roots, Reserved: reserved}
+	return directory.Roots{Roots: roots, Reserved: reserved}
 }

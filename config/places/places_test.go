@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"superd/config"
+	"superd/config/directory"
 )
 
 func env(vars map[string]string) func(string) string {
@@ -119,13 +120,13 @@ func TestRootsOf(t *testing.T) {
 	for _, tt := range []struct {
 		uid  int
 		vars map[string]string
-		want [config.DirectoryKinds]string
+		want [directory.Kinds]string
 	}{
-		{0, map[string]string{"XDG_RUNTIME_DIR": "/x"}, [config.DirectoryKinds]string{"/run", "/var/lib", "/var/cache", "/var/log"}},
-		{1000, map[string]string{"HOME": "/home/a"}, [config.DirectoryKinds]string{"", "/home/a/.local/state", "/home/a/.cache", "/home/a/.local/state/log"}},
+		{0, map[string]string{"XDG_RUNTIME_DIR": "/x"}, [directory.Kinds]string{"/run", "/var/lib", "/var/cache", "/var/log"}},
+		{1000, map[string]string{"HOME": "/home/a"}, [directory.Kinds]string{"", "/home/a/.local/state", "/home/a/.cache", "/home/a/.local/state/log"}},
 		{1000, map[string]string{"HOME": "/h", "XDG_RUNTIME_DIR": "/run/user/1000/", "XDG_STATE_HOME": "/s", "XDG_CACHE_HOME": "c"},
-			[config.DirectoryKinds]string{"/run/user/1000", "/s", "/h/.cache", "/s/log"}},
-		{1000, nil, [config.DirectoryKinds]string{}},
+			[directory.Kinds]string{"/run/user/1000", "/s", "/h/.cache", "/s/log"}},
+		{1000, nil, [directory.Kinds]string{}},
 	} {
 		if got := RootsOf(func(name string) string { return tt.vars[name] }, tt.uid).Roots; got != tt.want {
 			t.Errorf("RootsOf(%v, %d) = %q, want %q", tt.vars, tt.uid, got, tt.want)

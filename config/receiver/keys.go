@@ -22,7 +22,9 @@ type Key struct {
 	Name    string
 	Codec   string // how it is written, for the reference
 	Default string // as TOML, "" for none
+	Instead string // default in words; "": see Default
 	Doc     string // meaning, as Markdown
+	Schema  func() *codec.Schema
 
 	secret bool // its values must not be shown
 	set    func(r *Receiver, v codec.Value)
@@ -33,7 +35,7 @@ type Key struct {
 // bind returns a key whose value k reads into a field of the receiver.
 func bind[T any](name string, k codec.Codec[T], field func(*Receiver) *T, doc string) Key {
 	return Key{
-		Name: name, Codec: k.Name, Default: k.Show(*field(builtin())), Doc: doc,
+		Name: name, Codec: k.Name, Default: k.Show(*field(builtin())), Doc: doc, Schema: k.Schema,
 		set: func(r *Receiver, v codec.Value) {
 			if read, ok := k.Read(v); ok {
 				*field(r) = read
@@ -49,19 +51,24 @@ const maxRate = 100_000
 
 // Keys returns the keys of [notify.NAME], in the order of the reference.
 func Keys() []Key {
-	on := bind("on", codec.List("array of conditions", codec.Choice(Conditions()...)),
+	conditions := codec.List("array of conditions", codec.Choice(Conditions()...))
+	on := bind("on", conditions,
 		func(r *Receiver) *[]Condition { return &r.On },
 		"What it is told of: `\"failed\"`, `\"unhealthy\"`, `\"oom\"`, `\"flapping\"`, "+
 			"`\"recovered\"`, `\"schedule-missed\"`, `\"log-lost\"`. See [Alerts](alerts.md#conditions).")
-	on.Default = "all"
+	on.Instead, on.Schema = "all", func() *codec.Schema {
+		s := conditions.Schema()
+		s.MinItems = 1
+		return s
+	}
 	programs := bind("programs", codec.List("array of strings", pattern),
 		func(r *Receiver) *[]string { return &r.Programs },
 		"The programs that it is told of: names of programs, instances and groups, and globs such "+
 			"as `\"web*\"`.")
-	programs.Default = "all"
+	programs.Instead = "all"
 	user := bind("user", codec.Word, func(r *Receiver) *string { return &r.User },
 		"The Unix user that the command of `exec` runs as.")
-	user.Default = "superd's own"
+	user.Instead = "superd's own"
 	webhook := bind("webhook", webURL, func(r *Receiver) *string { return &r.Webhook },
 		"An http or https URL that gets alerts as the body of a POST request. Either this or `exec`.")
 	webhook.secret = true // the URLs of chats have a secret
@@ -122,7 +129,7 @@ var webURL = codec.Text("string", "a URL", func(s string) (string, error) {
 		return "", fmt.Errorf("is taken literally, and a URL has no braces: write what stands for them")
 	}
 	return s, nil
-}, codec.QuoteSet)
+}, codec.QuoteSet).Matching(`^[hH][tT][tT][pP][sS]?://[^{}]+$`)
 
 // bodyTemplate reads a template and tries it.
 var bodyTemplate = codec.Text("string", "a template", func(s string) (string, error) {

@@ -7,6 +7,7 @@ package schema
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -36,8 +37,11 @@ func JSON() ([]byte, error) {
 	tables := map[string]*codec.Schema{"": table(""),
 		"superd":  table("superd itself."),
 		"control": table("Who may use the control socket."),
+		"compat":  table("Clients of other supervisors."),
+		"web":     table("The pages of `superd web`."),
 		"program": table("A program, or with `[defaults]` the values of all programs that do not set a key themselves."),
 		"socket":  table("A socket that superd holds for programs."),
+		"notify":  table("A receiver of alerts: who is told what of programs."),
 	}
 	for _, k := range config.Describe() {
 		if err := add(tables[k.Table], k); err != nil {
@@ -45,12 +49,19 @@ func JSON() ([]byte, error) {
 		}
 	}
 	tables["socket"].Required = []string{"listen"}
+	tables["notify"].OneOf = []any{&codec.Schema{Required: []string{"exec"}}, &codec.Schema{Required: []string{"webhook"}}}
 	top := document{Version: "http://json-schema.org/draft-07/schema#", Title: "Configuration of superd",
-		Schema: *tables[""], Definitions: map[string]*codec.Schema{"program": tables["program"], "socket": tables["socket"]}}
-	top.Properties["superd"], top.Properties["control"] = tables["superd"], tables["control"]
+		Schema: *tables[""], Definitions: map[string]*codec.Schema{}}
+	for _, name := range []string{"superd", "control", "compat", "web"} {
+		top.Properties[name] = tables[name]
+	}
+	for _, name := range []string{"program", "socket", "notify"} {
+		top.Definitions[name] = tables[name]
+	}
 	top.Properties["defaults"] = reference("program")
 	top.Properties["program"] = named("Programs, by name: `[program.web]`.", "program")
 	top.Properties["socket"] = named("Sockets, by name: `[socket.http]`.", "socket")
+	top.Properties["notify"] = named("Receivers of alerts, by name: `[notify.ops]`.", "notify")
 
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
@@ -104,12 +115,16 @@ func add(to *codec.Schema, k config.Described) error {
 	return nil
 }
 
-// link returns what matches a link into the reference. Other commands do not need it.
+// link returns what matches a link into the reference, or another page of docs. Other commands do
+// not need it.
 var link = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\[([^\]]+)\]\(#[^)]*\)`)
+	return regexp.MustCompile(`\[([^\]]+)\]\((?:#[^)]*|([a-z]+\.md)(?:#[^)]*)?)\)`)
 })
 
 // readable returns text with links as words: an editor does not know where they lead.
 func readable(text string) string {
-	return link().ReplaceAllString(text, "*$1* in docs/reference.md")
+	return link().ReplaceAllStringFunc(text, func(found string) string {
+		parts := link().FindStringSubmatch(found)
+		return "*" + parts[1] + "* in docs/" + cmp.Or(parts[2], "reference.md")
+	})
 }

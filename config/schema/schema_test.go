@@ -102,7 +102,7 @@ func TestEveryKey(t *testing.T) {
 		at := &top
 		switch k.Table {
 		case "":
-		case "program", "socket":
+		case "program", "socket", "notify":
 			at = top.Definitions[k.Table]
 		default:
 			at = top.Properties[k.Table]
@@ -112,7 +112,7 @@ func TestEveryKey(t *testing.T) {
 				at = at.Properties[name]
 			}
 		}
-		if at == nil || at.Description == "" || strings.Contains(at.Description, "](#") {
+		if at == nil || at.Description == "" || strings.Contains(at.Description, "](#") || strings.Contains(at.Description, ".md#") {
 			t.Errorf("%s.%s: %+v, want its meaning, without links into a page", k.Table, k.Name, at)
 		}
 	}
@@ -206,19 +206,39 @@ func TestAcceptsForms(t *testing.T) {
 			if key != "command" {
 				text += "command = \"/bin/true\"\n"
 			}
-			text += key + " = " + value + "\n"
-			path := filepath.Join(t.TempDir(), "superd.toml")
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			c, err := config.Load(path)
-			if err != nil || len(c.Errors) > 0 {
-				t.Errorf("superd does not accept %s = %s: %v %v", key, value, err, c)
-				continue
-			}
-			if err := validate(t, s, text); err != nil {
-				t.Errorf("the schema does not accept %s = %s: %v", key, value, err)
-			}
+			acceptsBoth(t, s, text+key+" = "+value+"\n")
+		}
+	}
+	for table, values := range map[string]string{
+		"compat": `supervisor_socket = "/run/supervisor.sock" | supervisor_socket = "s"`,
+		"web":    `listen = ":80" | listen = "localhost:9001" | listen = "[::1]:9001" | listen = ":+80" | hosts = ["a.example.org"] | read_only = true`,
+		"notify.ops": `webhook = "HTTPS://user:pass@example.org:1/a?b#c" | exec = "a 'b c'" | exec = ["a"] | webhook = "http://a"; rate = 0; batch = "0s" | ` +
+			`exec = "a"; on = ["failed", "log-lost"]; programs = []; repeat = "1h"; user = "root"`,
+	} {
+		for keys := range strings.SplitSeq(values, " | ") {
+			acceptsBoth(t, s, "["+table+"]\n"+strings.ReplaceAll(keys, "; ", "\n")+"\n")
+		}
+	}
+}
+
+// acceptsBoth checks that superd accepts a file, and that the schema does.
+func acceptsBoth(t *testing.T, s *jsonschema.Schema, text string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "superd.toml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(path)
+	if err != nil || len(c.Errors) > 0 {
+		t.Errorf("superd does not accept\n%s%v %v", text, err, c)
+		return
+	}
+	if err := validate(t, s, text); err != nil {
+		t.Errorf("the schema does not accept\n%s%v", text, err)
+	}
+	for _, r := range c.Receivers {
+		if len(r.Invalid) > 0 {
+			t.Errorf("superd does not accept\n%s%v", text, r.Invalid)
 		}
 	}
 }
@@ -259,7 +279,7 @@ func TestExamplesNameTheSchema(t *testing.T) {
 // TestRefusesMistakes checks where the schema finds mistakes.
 func TestRefusesMistakes(t *testing.T) {
 	s := compile(t)
-	const web = "[program.web]\ncommand = \"web\"\n"
+	const web, ops = "[program.web]\ncommand = \"web\"\n", "[notify.ops]\n"
 	tests := []struct{ name, text, at string }{
 		{"unknown key", web + "comand = \"x\"", "/program/web"},
 		{"unknown table", "[programs.web]", ""},
@@ -295,6 +315,18 @@ func TestRefusesMistakes(t *testing.T) {
 		{"class of I/O", web + "ionice = \"idle:1\"", "/program/web/ionice"},
 		{"CPUs", web + "cpu_affinity = \"0-\"", "/program/web/cpu_affinity"},
 		{"socket without an address", "[socket.http]", "/socket/http"},
+		{"unknown key of compat", "[compat]\nsupervisor_sock = \"/run/x\"", "/compat"},
+		{"unknown key of web", "[web]\nlisten_on = \":9001\"", "/web"},
+		{"address of web without a port", "[web]\nlisten = \"localhost\"", "/web/listen"},
+		{"host of web that is a URL", "[web]\nhosts = [\"https://superd.example.org\"]", "/web/hosts/0"},
+		{"unknown key of a receiver", ops + "exec = \"x\"\nretry = 3", "/notify/ops"},
+		{"unknown condition", ops + "exec = \"x\"\non = [\"failure\"]", "/notify/ops/on/0"},
+		{"no condition", ops + "exec = \"x\"\non = []", "/notify/ops/on"},
+		{"receiver that is nobody", ops + "rate = 1", "/notify/ops"},
+		{"receiver that is two", ops + "exec = \"x\"\nwebhook = \"https://example.org\"", "/notify/ops"},
+		{"webhook that is no URL", ops + "webhook = \"example.org\"", "/notify/ops/webhook"},
+		{"delivery without time", ops + "exec = \"x\"\ntimeout = \"0s\"", "/notify/ops/timeout"},
+		{"name of a receiver", "[notify.\"a b\"]\nexec = \"x\"", "/notify"},
 		{"name of a program", "[program.\"web@2\"]\ncommand = \"x\"", "/program"},
 	}
 	for _, tt := range tests {

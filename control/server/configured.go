@@ -45,6 +45,9 @@ func (s *Server) enable(starts bool) func(http.ResponseWriter, *http.Request) er
 		if err == nil {
 			err = decided.err
 		}
+		if refused, ok := errors.AsType[*enabling.RefusedError](err); ok {
+			return &control.Error{Status: http.StatusConflict, Message: refused.Error(), Remedy: "nothing was changed"}
+		}
 		if failed, ok := errors.AsType[*enabling.Error](err); ok {
 			return &control.Error{Status: http.StatusInternalServerError, Message: failed.Error(), Remedy: failed.Remedy}
 		}

@@ -157,8 +157,12 @@ func operation(t *testing.T, r *route, types *apiTypes) *apiOperation {
 	refusals := append([]int{http.StatusBadRequest, http.StatusForbidden, http.StatusRequestEntityTooLarge,
 		http.StatusInternalServerError, http.StatusServiceUnavailable}, r.refusals...)
 	if strings.Contains(r.path, "{name}") {
+		about := "A program, an instance, a group or a glob."
+		if strings.HasPrefix(r.path, "/v1/notify/") {
+			about = "A receiver of alerts."
+		}
 		op.Parameters = append(op.Parameters, &apiParameter{Name: "name", In: "path", Required: true, Schema: &apiSchema{Type: "string"},
-			Description: "A program, an instance, a group or a glob."})
+			Description: about})
 		refusals = append(refusals, http.StatusNotFound)
 	}
 	form := &apiSchema{Type: "object", Properties: map[string]*apiSchema{}}

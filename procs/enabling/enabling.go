@@ -57,6 +57,14 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// A RefusedError reports why no operator can decide whether a program starts with superd.
+type RefusedError struct {
+	Name string // as he gave it
+	Why  string
+}
+
+func (e *RefusedError) Error() string { return e.Name + ": " + e.Why }
+
 var errShuttingDown = errors.New("superd is shutting down: repeat it when superd runs again")
 
 // Enable decides whether the programs that names select start with superd. done runs once, on the
@@ -96,7 +104,7 @@ func (o *Options) programs(names []string) (all []*config.Program, err error) {
 		programs := selection.Programs(active, name)
 		if len(programs) == 0 {
 			if program := config.ProgramOf(name); program != name && active.Program(program) != nil {
-				return nil, fmt.Errorf("%s is an instance: name its program, %s", name, program)
+				return nil, &RefusedError{name, "it is an instance: name its program, " + program}
 			}
 			return nil, &selection.UnknownNameError{Name: name, Known: o.Known()}
 		}
@@ -104,9 +112,9 @@ func (o *Options) programs(names []string) (all []*config.Program, err error) {
 			why := p.RefuseEnablement()
 			switch {
 			case why != "" && p.Name == name:
-				return nil, fmt.Errorf("%s: %s", name, why)
+				return nil, &RefusedError{name, why}
 			case why != "" && refused == nil:
-				refused = fmt.Errorf("%s has no program that can be enabled or disabled: %s: %s", name, p.Name, why)
+				refused = &RefusedError{name, fmt.Sprintf("it has no program that can be enabled or disabled: %s: %s", p.Name, why)}
 			case why == "" && !slices.Contains(all, p):
 				all = append(all, p)
 			}

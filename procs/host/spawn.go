@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/config/directory"
 	"superd/config/environ"
 	"superd/pidfd"
 )
@@ -21,10 +22,10 @@ type SpawnSpec struct {
 	User        string            // that it runs as; empty: that of the program
 	Outputs     []Outlet          // standard output, and standard error if separate
 
-	DirectoryRoots config.DirectoryRoots // below which the program's directories are made
-	BeginsRun      bool                  // no process of the run was started before
-	Input          *Outlet               // becomes its standard input; nil: /dev/null
-	Terminal       bool                  // Input is a terminal, which becomes its controlling one
+	DirectoryRoots directory.Roots // below which the program's directories are made
+	BeginsRun      bool            // no process of the run was started before
+	Input          *Outlet         // becomes its standard input; nil: /dev/null
+	Terminal       bool            // Input is a terminal, which becomes its controlling one
 	// What it listens on: its descriptors from FirstSocket on, which is 0 or 3. Spawn releases each
 	// of them. With TellsPid an empty LISTEN_PID in Own gets its pid. With Connection there is one,
 	// which is accepted; as descriptor 0 it is standard output, too

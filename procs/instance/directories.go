@@ -1,13 +1,13 @@
 package instance
 
-import "superd/config"
+import "superd/config/directory"
 
 // removedDirectories returns the directories that are removed with the run.
 func removedDirectories(r *run) []string {
 	if !r.program.RemovesDirectories() {
 		return nil
 	}
-	paths, err := r.program.DirectoryPaths(config.RuntimeDirectory, r.in.Env.Paths.Directories, runVariables(r))
+	paths, err := r.in.Env.Paths.Directories.Paths(directory.Runtime, r.program.Directories[directory.Runtime], runVariables(r))
 	if err != nil { // the run could not begin, or superd's environment has changed since
 		r.in.Env.Log.Warn("runtime directory not removed", "instance", r.in.Name, "error", err)
 	}

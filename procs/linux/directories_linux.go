@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"superd/config"
+	"superd/config/directory"
 	"superd/internal/safepath"
 	"superd/procs/host"
 )
@@ -21,8 +21,8 @@ import (
 // makeDirectories returns the paths of the program's directories, and adds the variables with them
 // to the run's own. For the first process of a run it also makes the directories, for the user.
 func makeDirectories(a *attempt, spec *host.SpawnSpec, user *runAs) (all []string, err error) {
-	for kind := range config.DirectoryKinds {
-		paths, err := spec.Program.DirectoryPaths(kind, spec.DirectoryRoots, spec.Own)
+	for kind := range directory.Kinds {
+		paths, err := spec.DirectoryRoots.Paths(kind, spec.Program.Directories[kind], spec.Own)
 		if err != nil {
 			return nil, &host.SpawnError{Stage: "make directories", Err: err}
 		}

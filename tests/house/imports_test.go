@@ -57,10 +57,10 @@ var allowed = map[string]string{
 		pidfd procs/changes procs/counters procs/deps procs/diagnosis procs/enabling
 		procs/eventlog procs/execprobe procs/fsm procs/handover procs/host procs/instance
 		procs/instance/beside procs/instance/paths procs/onconnect procs/outputevents procs/probe
-		procs/reaper procs/rolling procs/schedule procs/selection procs/snapshot procs/sockets
+		procs/reaper procs/reconcile procs/rolling procs/schedule procs/selection procs/snapshot procs/sockets
 		procs/subscriptions`,
-	"procs/instance": `config config/environ internal/signame internal/words logs loop pidfd procs/counters
-		procs/deps procs/eventlog procs/execprobe procs/fsm procs/host procs/instance/beside
+	"procs/instance": `config config/directory config/environ internal/signame internal/words logs loop
+		pidfd procs/counters procs/deps procs/eventlog procs/execprobe procs/fsm procs/host procs/instance/beside
 		procs/instance/directories procs/instance/flapping procs/instance/health
 		procs/instance/launch procs/instance/output procs/instance/paths procs/instance/readiness
 		procs/instance/teardown procs/notify procs/probe procs/schedule procs/snapshot
@@ -74,16 +74,16 @@ var allowed = map[string]string{
 	"procs/instance/readiness": `config internal/words logs logs/segment loop procs/fsm procs/host procs/instance/launch
 		procs/probe`,
 	"procs/instance/teardown": "config internal/signame loop pidfd procs/host",
-	"procs/instance/paths":    "config logs logs/frame logs/segment logs/sink",
+	"procs/instance/paths":    "config config/directory logs logs/frame logs/segment logs/sink",
 	"procs/execprobe":         "loop pidfd procs/host procs/probe",
 	"procs/handover":          "loop procs/eventlog procs/host",
 	"procs/fsm":               "config internal/words",
-	"procs/host":              "config config/environ config/listen logs loop pidfd procs/notify procs/probe",
+	"procs/host":              "config config/directory config/environ config/listen logs loop pidfd procs/notify procs/probe",
 	"procs/host/hosttest":     "config config/listen loop pidfd procs/host procs/notify procs/probe",
 	"procs/onconnect":         `config internal/words loop procs/fsm procs/host procs/instance procs/sockets`,
 	"procs/sockets":           `config config/listen loop procs/eventlog procs/fsm procs/host procs/snapshot`,
-	"procs/linux": `config config/codec config/document config/listen internal/execshim internal/failpoint
-		internal/mounts internal/passwd internal/privilege internal/procfs internal/safepath
+	"procs/linux": `config config/codec config/directory config/document config/listen
+		internal/execshim internal/failpoint internal/mounts internal/passwd internal/privilege internal/procfs internal/safepath
 		internal/syscalls internal/workers logs/pipe loop pidfd procs/host procs/linux/cgroup
 		procs/linux/listener procs/linux/proctree procs/notify procs/probe sandbox sandbox/shim`,
 	"procs/linux/cgroup": `config config/codec internal/mounts internal/procfs internal/syscalls internal/workers
@@ -98,6 +98,7 @@ var allowed = map[string]string{
 	"procs/outputevents":  `internal/words logs loop procs/eventlog procs/fsm procs/handover procs/instance`,
 	"procs/selection":     "config internal/words procs/instance",
 	"procs/subscriptions": "loop procs/instance",
+	"procs/reconcile":     "loop procs/deps procs/fsm procs/instance",
 	"procs/rolling":       "config internal/words procs/snapshot",
 	"procs/eventlog":      "internal/escape",
 	"procs/journal":       "internal/failpoint",
@@ -111,9 +112,9 @@ var allowed = map[string]string{
 	"procs/snapshot/snapshottest": "config",
 	"keeper":                      "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
 	"keeper/fdstore":              "",
-	"config": `config/codec config/document config/enablement config/environ config/listen config/pages
-		config/receiver internal/passwd internal/privilege internal/rlimit internal/signame
-		internal/words sandbox`,
+	"config": `config/codec config/cycle config/directory config/document config/enablement
+		config/environ config/listen config/pages config/receiver internal/passwd
+		internal/privilege internal/rlimit internal/signame internal/words sandbox`,
 	"config/codec":    "config/document internal/rlimit internal/signame internal/words",
 	"config/listen":   "config/document internal/words",
 	"config/environ":  "config/document",
@@ -175,7 +176,7 @@ var allowed = map[string]string{
 	"procs/changes":           "config",
 	"procs/enabling":          `config config/enablement loop procs/eventlog procs/fsm procs/handover procs/selection`,
 	"config/enablement":       "config/document internal/safepath",
-	"config/places":           "config internal/words",
+	"config/places":           "config config/directory internal/words",
 	"cmd/superd/receivers":    "cmd/superd/report control internal/terminal internal/words",
 	"alerts":                  "config/receiver procs/eventlog",
 	"alerts/command": `alerts/deliver config config/document config/environ internal/words loop procs/execprobe
@@ -186,6 +187,8 @@ var allowed = map[string]string{
 	"procs/instance/flapping": "internal/words procs/snapshot",
 	"web":                     "control internal/safepath metrics",
 	"config/pages":            "config/codec config/document",
+	"config/directory":        "config/codec config/document config/environ",
+	"config/cycle":            "",
 }
 
 // imports returns what each package of superd itself imports of superd, on Linux, without tests.

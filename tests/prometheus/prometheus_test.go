@@ -180,9 +180,9 @@ func (p *server) one(query string) float64 {
 }
 
 // TestScrape: Prometheus scrapes 1,000 programs each second. The fastest answer takes 50 ms at
-// most: what else the machine does only adds to that. What Prometheus calls a scrape is
-// logged: it has the time in which that stores the values. The lag of the loop is logged, too;
-// BenchmarkMeter in procs measures superd's own share of it.
+// most: what else the machine does only adds to that. What Prometheus calls a scrape is logged: it
+// has the time in which that stores the values. The lag of the loop is logged, too; BenchmarkMeter
+// in procs measures superd's own share of it.
 func TestScrape(t *testing.T) {
 	const programs, longest = 1000, 50 * time.Millisecond
 	var file strings.Builder

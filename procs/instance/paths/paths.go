@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"superd/config"
+	"superd/config/directory"
 	"superd/logs"
 	"superd/logs/frame"
 	"superd/logs/segment"
@@ -22,7 +23,7 @@ type Paths struct {
 	NotifyKey  []byte // secret from which the names of notify sockets are derived
 	LogDir     string
 
-	Directories config.DirectoryRoots // below which directories of programs are made
+	Directories directory.Roots // below which directories of programs are made
 }
 
 // LoggerInput is the index of a logger's standard input among the FIFOs of an instance, after its

@@ -1,4 +1,9 @@
-package procs
+// Package reconcile moves instances toward their desired states, carries out operators' commands on
+// them, and answers those who wait for the results.
+//
+// A [Queue] has the instances that are due, [Waiters] who waits for them. Both belong to the loop's
+// goroutine.
+package reconcile
 
 import (
 	"slices"
@@ -12,32 +17,32 @@ import (
 // maxReconciled bounds how many instances one turn reconciles.
 const maxReconciled = 256
 
-// A reconciler has the queue of instances to reconcile after the turn's other work.
-type reconciler struct {
-	scope   *loop.Scope
-	onIdle  func()                   // called when the queue is empty
-	answer  func(*instance.Instance) // answers its waiters; set when the waiters are made
+// A Queue has the instances to reconcile after the turn's other work.
+type Queue struct {
+	Scope   *loop.Scope
+	OnIdle  func()                   // called when the queue is empty
+	Answer  func(*instance.Instance) // answers its waiters; set when these are made
 	queue   []*instance.Instance
 	running bool // a batch is being reconciled
 }
 
-// enqueue schedules the reconciliation of the instance for after the turn's other work.
-func (q *reconciler) enqueue(in *instance.Instance) {
+// Enqueue schedules the reconciliation of the instance for after the turn's other work.
+func (q *Queue) Enqueue(in *instance.Instance) {
 	if in.Marks.Enqueued {
 		return
 	}
 	in.Marks.Enqueued = true
 	q.queue = append(q.queue, in)
 	if len(q.queue) == 1 {
-		q.scope.Post(q.run)
+		q.Scope.Post(q.run)
 	}
 }
 
-// idle reports whether no instance waits for its reconciliation.
-func (q *reconciler) idle() bool { return len(q.queue) == 0 }
+// Idle reports whether no instance waits for its reconciliation.
+func (q *Queue) Idle() bool { return len(q.queue) == 0 }
 
 // run reconciles the queued instances in order, maxReconciled in a turn.
-func (q *reconciler) run() {
+func (q *Queue) run() {
 	batch := q.queue[:min(len(q.queue), maxReconciled)]
 	q.queue = slices.Clone(q.queue[len(batch):])
 	waiting := len(q.queue) > 0
@@ -50,19 +55,19 @@ func (q *reconciler) run() {
 	}
 	q.running = false
 	if waiting {
-		q.scope.Post(q.run)
+		q.Scope.Post(q.run)
 	}
 	if len(q.queue) == 0 {
-		q.onIdle()
+		q.OnIdle()
 	}
 }
 
-// busy reports whether reconciliation is still running.
-func (q *reconciler) busy() bool { return q.running || len(q.queue) > 0 }
+// Busy reports whether reconciliation is still running.
+func (q *Queue) Busy() bool { return q.running || len(q.queue) > 0 }
 
 // reconcile moves the instance toward its desired state, given the status of its dependencies
 // (level-triggered). All ordered starts, stops and restarts happen here.
-func (q *reconciler) reconcile(in *instance.Instance) {
+func (q *Queue) reconcile(in *instance.Instance) {
 	in.Node.Publish()
 	m := &in.Machine
 	if m.Desired().Up && in.Node.CanStart() && !in.Quarantined() {
@@ -71,12 +76,12 @@ func (q *reconciler) reconcile(in *instance.Instance) {
 	if t, ok := m.Reconcile(in.Conditions(), in.Node.LostRequirement); ok {
 		in.Apply(t)
 	}
-	q.answer(in) // the reason of a wait may have changed
+	q.Answer(in) // the reason of a wait may have changed
 }
 
 // startRequirements starts the requirements that are startable. A program stopped by `superd ctl
 // stop` stays stopped.
-func (q *reconciler) startRequirements(in *instance.Instance) {
+func (q *Queue) startRequirements(in *instance.Instance) {
 	by := fsm.Actor{Kind: in.Machine.Desired().By.Kind, For: in.Name}
 	for _, e := range in.Node.Edges() {
 		if e.Ordering() || !e.To().Startable() {
@@ -90,9 +95,9 @@ func (q *reconciler) startRequirements(in *instance.Instance) {
 	}
 }
 
-// startWithRequirements starts the direct and indirect requirements of in that are wanted up and
+// StartWithRequirements starts the direct and indirect requirements of in that are wanted up and
 // down by themselves, as after a failure. It is part of an operator's start of in.
-func (q *reconciler) startWithRequirements(in *instance.Instance) {
+func (q *Queue) StartWithRequirements(in *instance.Instance) {
 	seen := map[*deps.Program[*instance.Instance]]bool{}
 	for open := []*instance.Instance{in}; len(open) > 0; {
 		next := open[len(open)-1]
