@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -197,5 +198,8 @@ func IsName(s string) bool { return isName(s) }
 // Seconds returns a duration of so many seconds, between none and ten years.
 func Seconds(n float64) time.Duration {
 	const most = 10 * 365 * 24 * 3600
+	if math.IsNaN(n) {
+		n = 0
+	}
 	return time.Duration(max(0, min(n, most)) * float64(time.Second))
 }

@@ -57,7 +57,7 @@ func (s *service) commands(a assignment, wrap bool) (all [][]string) {
 		for end < len(list) && (list[end] != ";" || quoted[end]) {
 			end++
 		}
-		if c := s.command(a, list[start:end], quoted[start:end], wrap); len(c) > 0 {
+		if c := s.command(a, list[start:end], wrap); len(c) > 0 {
 			all = append(all, c)
 		}
 		start = end + 1
@@ -66,7 +66,7 @@ func (s *service) commands(a assignment, wrap bool) (all [][]string) {
 }
 
 // command returns one command as templates.
-func (s *service) command(a assignment, args []string, quoted []bool, wrap bool) []string {
+func (s *service) command(a assignment, args []string, wrap bool) []string {
 	if len(args) == 0 {
 		return nil
 	}
