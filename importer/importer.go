@@ -152,10 +152,20 @@ func Import(f Format, path, target string) (*draft.Document, error) {
 	if same(source, target) {
 		dir = ""
 	}
-	doc, err := f.Import(draft.Machine(), path, dir)
+	system, mode := draft.Machine(), fs.FileMode(0o644)
+	read := system.ReadFile
+	system.ReadFile = func(path string) ([]byte, error) {
+		text, err := read(path)
+		if info, statErr := os.Stat(path); err == nil && statErr == nil {
+			mode &= info.Mode() | 0o200
+		}
+		return text, err
+	}
+	doc, err := f.Import(system, path, dir)
 	if err != nil {
 		return nil, err
 	}
+	doc.Mode = mode
 	if dir != "" && !doc.Defaults.Has("directory") && len(doc.Programs) > 0 {
 		doc.Defaults.Set("directory", dir)
 	}

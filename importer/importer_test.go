@@ -3,11 +3,14 @@ package importer
 import (
 	"errors"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/BurntSushi/toml"
 
 	"superd/config"
 	"superd/importer/draft"
@@ -129,6 +132,36 @@ func accept(t *testing.T, doc *draft.Document) {
 	}
 	for _, mistake := range conf.Errors {
 		t.Errorf("superd check: %v\n%s", mistake, doc.TOML())
+	}
+}
+
+// TestKeys writes the keys of a program in any order: the result parses, and has every one.
+func TestKeys(t *testing.T) {
+	var keys []string
+	for _, k := range config.Describe() {
+		if k.Table == "program" {
+			keys = append(keys, k.Name)
+		}
+	}
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		random.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+		some := keys[:1+random.IntN(len(keys))]
+		doc := draft.New("")
+		program := doc.Program("p")
+		for _, key := range some {
+			program.Set(key, strings.Repeat("x", random.IntN(90)))
+		}
+		var decoded map[string]any
+		meta, err := toml.Decode(doc.TOML(), &decoded)
+		if err != nil {
+			t.Fatalf("%q become no TOML: %v\n%s", some, err, doc.TOML())
+		}
+		for _, key := range some {
+			if !meta.IsDefined(append([]string{"program", "p"}, strings.Split(key, ".")...)...) {
+				t.Fatalf("%s of %q is lost:\n%s", key, some, doc.TOML())
+			}
+		}
 	}
 }
 

@@ -101,6 +101,7 @@ func TestEnableRefused(t *testing.T) {
 		command = "sleep infinity"
 		sockets = ["s"]
 		start = "on-connect"
+		groups = ["idle"]
 		[socket.s]
 		listen = ["unix:DIR/s.sock"]
 		`)
@@ -110,6 +111,7 @@ func TestEnableRefused(t *testing.T) {
 		"web@2":      "web@2: it is an instance: name its program, web",
 		"wbe":        `no program, instance or group is named "wbe"; did you mean "web"?`,
 		"demand":     `demand: connections start it, not superd`,
+		"idle":       `idle: it has no program that can be enabled or disabled: demand: connections start it`,
 		"web.logger": "web.logger: it is the logger of web, and starts with that",
 	} {
 		if r := s.Ctl("disable", name); r.Exit != 1 || !strings.Contains(r.ErrOut, want) {

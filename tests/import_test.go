@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -26,6 +27,24 @@ func TestImport(t *testing.T) {
 	if r := s.Run("import", "--strict", "supervisord", "supervisord.conf"); r.Exit != 1 {
 		t.Errorf("superd import --strict = %d, want 1", r.Exit)
 	}
+	// The result is for those who may read all sources, and replaces nothing without a word
+	s.Write("Procfile", "web: sleep 1000\n")
+	s.Write(".env", "PASSWORD=x\n")
+	s.Chmod(".env", 0o640)
+	s.Chmod("Procfile", 0o604)
+	if r := s.Run("import", "Procfile", "-o", "new.toml"); r.Exit != 0 {
+		t.Errorf("superd import -o: %v", r)
+	}
+	if info, err := os.Stat(s.Path("new.toml")); err != nil || info.Mode() != 0o600 {
+		t.Errorf("the result: %v, %v", info.Mode(), err)
+	}
+	s.Write("new.toml", "mine")
+	if r := s.Run("import", "Procfile", "-o", "new.toml"); r.Exit != 1 || s.Read("new.toml") != "mine" {
+		t.Errorf("import over a file: %v, the file is %q", r, s.Read("new.toml"))
+	}
+	if r := s.Run("import", "--force", "Procfile", "-o", "new.toml"); r.Exit != 0 || s.Read("new.toml") == "mine" {
+		t.Errorf("import --force: %v", r)
+	}
 	for _, args := range [][]string{{"import", "upstart", "supervisord.conf"}, {"import", "superd.toml"}} {
 		if r := s.Run(args...); r.Exit != 2 {
 			t.Errorf("superd %q = %d, want 2: %s", args, r.Exit, r.ErrOut)
@@ -40,7 +59,7 @@ func TestRunFrom(t *testing.T) {
 	s := harness.NewSite(t, "")
 	s.BuildUI()
 	s.Write("Procfile", "web: sleep 1000\njob: echo port $PORT; exec sleep 1000\n")
-	s.Env = append(s.Env, "CACHE_DIRECTORY="+s.Path("cache"), "SUPERD_RUNTIME_DIR="+s.RuntimeDir)
+	s.Env = append(s.Env, "CACHE_DIRECTORY="+s.Path("cache")+":"+s.Path("other"), "SUPERD_RUNTIME_DIR="+s.RuntimeDir)
 	d := s.Start(func(cmd *exec.Cmd) {
 		cmd.Args = []string{cmd.Args[0], "run", "--from", "procfile:Procfile", "--log-level", "debug"}
 	})
@@ -50,6 +69,9 @@ func TestRunFrom(t *testing.T) {
 	}
 	if pid := s.Children(d.KeeperPid); len(pid) == 0 || web.Pid == 0 {
 		t.Errorf("the process that was started has no supervisor")
+	}
+	if got := s.Files("cache/*"); len(got) != 1 {
+		t.Errorf("the cache has %q", got)
 	}
 	d.Signal(syscall.SIGTERM)
 	if status := d.Wait(); status != 0 {

@@ -11,12 +11,13 @@ import (
 
 	"superd/importer"
 	"superd/importer/draft"
+	"superd/internal/safepath"
 	"superd/internal/terminal"
 )
 
 func newImportCommand() *cobra.Command {
 	var output string
-	var strict bool
+	var strict, force bool
 	var formats strings.Builder
 	var names []cobra.Completion
 	for _, f := range importer.Formats() {
@@ -51,10 +52,11 @@ the current one.`,
 			if err != nil {
 				return usageError{err}
 			}
-			return importFile(format, path, output, strict, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return importFile(format, path, output, strict, force, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write this `file` instead of printing")
+	cmd.Flags().BoolVar(&force, "force", false, "replace the file of --output")
 	cmd.Flags().BoolVar(&strict, "strict", false, "exit with status 1 if there is anything to say")
 	return cmd
 }
@@ -76,7 +78,7 @@ func source(args []string) (importer.Format, string, error) {
 }
 
 // importFile prints a configuration, or writes it into the file output.
-func importFile(format importer.Format, path, output string, strict bool, stdout, stderr io.Writer) error {
+func importFile(format importer.Format, path, output string, strict, force bool, stdout, stderr io.Writer) error {
 	target := "."
 	if output != "" {
 		target = filepath.Dir(output)
@@ -91,12 +93,7 @@ func importFile(format importer.Format, path, output string, strict bool, stdout
 			return err
 		}
 	} else {
-		// Environments may have passwords: who may read the source may read the result.
-		mode := os.FileMode(0o644)
-		if info, err := os.Stat(path); err == nil && !info.IsDir() {
-			mode = info.Mode().Perm() & 0o666
-		}
-		if err := os.WriteFile(output, []byte(doc.TOML()), mode); err != nil {
+		if err := writeOutput(output, doc, force); err != nil {
 			return fmt.Errorf("write the configuration: %w", err)
 		}
 	}
@@ -104,6 +101,22 @@ func importFile(format importer.Format, path, output string, strict bool, stdout
 		return fmt.Errorf("%d differences: see above", len(doc.Notes))
 	}
 	return nil
+}
+
+// writeOutput writes the configuration into a file at once, for those who may read all sources: an
+// environment may have passwords. What is no regular file, such as /dev/stdout, gets the text.
+func writeOutput(output string, doc *draft.Document, force bool) error {
+	switch info, err := os.Stat(output); {
+	case err == nil && !info.Mode().IsRegular():
+		return os.WriteFile(output, []byte(doc.TOML()), doc.Mode)
+	case err == nil && !force:
+		return fmt.Errorf("%s is there already: --force replaces it", output)
+	case err == nil: // replace what a link leads to, not the link
+		if output, err = filepath.EvalSymlinks(output); err != nil {
+			return err
+		}
+	}
+	return safepath.WriteFile(output, []byte(doc.TOML()), doc.Mode)
 }
 
 func printNotes(w io.Writer, doc *draft.Document) {

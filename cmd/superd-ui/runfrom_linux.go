@@ -45,7 +45,7 @@ func newRunFromCommand() *cobra.Command {
 				return fmt.Errorf("write the configuration: %w", err)
 			}
 			printNotes(cmd.ErrOrStderr(), doc)
-			fmt.Fprintf(cmd.ErrOrStderr(), "superd: %s is imported as %s\n", path, file)
+			fmt.Fprintf(cmd.ErrOrStderr(), "superd: %s is imported as %s; a reload reads that file\n", path, file)
 			argv := append([]string{"superd", "run", "--config", file}, args[2:]...)
 			return fmt.Errorf("execute %s: %w", args[1], unix.Exec(args[1], argv, os.Environ()))
 		},
@@ -63,7 +63,7 @@ func imported(path string) (string, error) {
 	dir := "/var/cache/superd"
 	switch given := os.Getenv("CACHE_DIRECTORY"); { // of a service of systemd
 	case given != "":
-		dir = given
+		dir, _, _ = strings.Cut(given, ":") // it may be several
 	case os.Geteuid() != 0:
 		cache, err := os.UserCacheDir()
 		if err != nil {

@@ -12,7 +12,8 @@ func newEnableCommand(flags *ctlFlags) *cobra.Command {
 	return newEnablementCommand(flags, true, "enable", "Have programs start with superd",
 		`Enable has programs start with superd, whatever their key autostart says, until superd ctl disable.
 It does not start them now: --now does. The configuration file is not changed: the decision stands
-in a file beside it, FILE.autostart. It holds when superd or the machine is restarted.`,
+in a file beside it, FILE.autostart. It holds when superd or the machine is restarted. Where the
+configuration says the same, the file has no line, and a later change of the configuration counts.`,
 		"start them now, too")
 }
 
@@ -21,7 +22,8 @@ func newDisableCommand(flags *ctlFlags) *cobra.Command {
 		`Disable has programs not start with superd, whatever their key autostart says, until superd ctl
 enable. It does not stop them now: --now does. A program that requires one starts it nevertheless.
 The configuration file is not changed: the decision stands in a file beside it, FILE.autostart. It
-holds when superd or the machine is restarted.`,
+holds when superd or the machine is restarted. Where the configuration says the same, the file has
+no line, and a later change of the configuration counts.`,
 		"stop them now, too")
 }
 

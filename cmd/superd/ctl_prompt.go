@@ -39,13 +39,32 @@ type dialogue struct {
 	stderr io.Writer
 }
 
-// arguments returns the command line of superd for words.
-func (d *dialogue) arguments(words []string) []string {
-	for _, own := range []string{"superd", "ctl"} { // as one types it in a shell
+// stripped returns words without what one types before them in a shell.
+func stripped(words []string) []string {
+	for _, own := range []string{"superd", "ctl"} {
 		if len(words) > 1 && words[0] == own {
 			words = words[1:]
 		}
 	}
+	return words
+}
+
+// readsKeys reports whether a command, as stripped, reads keys.
+func readsKeys(words []string) bool {
+	if slices.Contains(words, "--help") {
+		return false
+	}
+	return slices.Contains([]string{"exec", "shell", "edit"}, words[0]) ||
+		slices.ContainsFunc(words, func(word string) bool {
+			value, set := strings.CutPrefix(word, "--watch=")
+			short := strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "--") && strings.Contains(word, "w")
+			return word == "--watch" || short || set && value != "false"
+		})
+}
+
+// arguments returns the command line of superd for words.
+func (d *dialogue) arguments(words []string) []string {
+	words = stripped(words)
 	if words[0] == "help" {
 		words = append(slices.Clone(words[1:]), "--help")
 	}
@@ -56,8 +75,7 @@ func (d *dialogue) arguments(words []string) []string {
 // what waits for a key here would take the next one from the prompt.
 func (d *dialogue) run(ctx context.Context, words []string) {
 	args := d.arguments(words)
-	readsKeys := slices.Contains([]string{"exec", "shell", "edit"}, words[0]) || slices.Contains(words, "--watch")
-	if readsKeys && !slices.Contains(words, "--help") {
+	if readsKeys(stripped(words)) {
 		d.runApart(args)
 		return
 	}

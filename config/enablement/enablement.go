@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"superd/config/document"
+	"superd/internal/safepath"
 )
 
 // A Decision is what an operator has decided about the key autostart of a program. It outlives
@@ -54,7 +54,7 @@ const header = `# Written by superd ctl enable and superd ctl disable: whether p
 type Changes = map[string]*bool
 
 // Save changes the file at path, durably and at once or not at all. A file that says nothing more
-// is removed. It may block.
+// is removed. A link at path is replaced, and never followed. It may block.
 func Save(path string, changes Changes) error {
 	if err := save(path, changes); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -72,50 +72,10 @@ func save(path string, changes Changes) error {
 	case err != nil || text == before:
 		return err
 	case text == "":
-		if err = os.Remove(path); err == nil {
-			err = syncDirectory(filepath.Dir(path))
-		}
-		return withoutPath(err)
+		return withoutPath(safepath.RemoveFile(path))
 	}
-	return withoutPath(replaceFile(path, text))
-}
-
-// replaceFile writes a file with that text in place of the one at path. A link is replaced, too,
-// and never followed.
-func replaceFile(path, text string) (err error) {
 	const mode = 0o644
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			file.Close()
-			os.Remove(file.Name())
-		}
-	}()
-	if _, err = file.WriteString(text); err != nil {
-		return err
-	}
-	if err = errors.Join(file.Chmod(mode), file.Sync()); err != nil {
-		return err
-	}
-	if err = file.Close(); err != nil {
-		return err
-	}
-	if err = os.Rename(file.Name(), path); err != nil {
-		return err
-	}
-	return syncDirectory(filepath.Dir(path))
-}
-
-// syncDirectory makes the names in a directory durable.
-func syncDirectory(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return withoutPath(safepath.WriteFile(path, []byte(text), mode))
 }
 
 // withoutPath returns the cause alone: the caller adds the path.
@@ -154,7 +114,26 @@ func Edit(path, text string, changes Changes) (string, error) {
 	var b strings.Builder
 	b.WriteString(header)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		fmt.Fprintf(&b, "%q = %t\n", name, all[name])
+		fmt.Fprintf(&b, "%s = %t\n", quoted(name), all[name])
 	}
 	return b.String(), nil
+}
+
+// quoted returns a key as a basic string of TOML, which has fewer escapes than one of Go.
+func quoted(name string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range name {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case unicode.IsControl(r):
+			fmt.Fprintf(&b, `\u%04X`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
 }

@@ -16,6 +16,7 @@ func TestEdit(t *testing.T) {
 	}{
 		{"a first decision", "", Changes{"web": &no}, "\"web\" = false\n"},
 		{"others stay, sorted", "z = true\n'a.b' = false\n", Changes{"web": &yes}, "\"a.b\" = false\n\"web\" = true\n\"z\" = true\n"},
+		{"any name", "\"a\\u0007\\\"\" = false\n", Changes{}, "\"a\\u0007\\\"\" = false\n"},
 		{"the opposite", "web = true\n", Changes{"web": &no}, "\"web\" = false\n"},
 		{"the last one is taken back", "web = true\n", Changes{"web": nil}, ""},
 		{"one that is not there", "", Changes{"web": nil}, ""},

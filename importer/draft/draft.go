@@ -8,6 +8,7 @@ package draft
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 // A Document is a configuration of superd under construction.
 type Document struct {
 	Superd   *Table
+	Compat   *Table
 	Defaults *Table
 	Sockets  []*Table
 	Programs []*Table
@@ -28,11 +30,15 @@ type Document struct {
 	// Dir is the directory in which the source's relative paths begin. Empty: the TOML file will be
 	// in that directory, and relative paths stay.
 	Dir string
+
+	// Mode has who may read all the files that were read, and so the result, which may have their
+	// passwords.
+	Mode fs.FileMode
 }
 
 // New returns an empty document; see [Document.Dir].
 func New(dir string) *Document {
-	return &Document{Superd: &Table{}, Defaults: &Table{}, Dir: dir}
+	return &Document{Superd: &Table{}, Compat: &Table{}, Defaults: &Table{}, Dir: dir}
 }
 
 // A Place is a line of a source, counted from 1; 0: the file as a whole.

@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -194,5 +195,11 @@ func isName(s string) bool {
 // IsName reports whether s is the name of an environment variable that a template can refer to.
 func IsName(s string) bool { return isName(s) }
 
-// Seconds returns a duration of so many seconds.
-func Seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+// Seconds returns a duration of so many seconds, between none and ten years.
+func Seconds(n float64) time.Duration {
+	const most = 10 * 365 * 24 * 3600
+	if math.IsNaN(n) {
+		n = 0
+	}
+	return time.Duration(max(0, min(n, most)) * float64(time.Second))
+}

@@ -20,13 +20,18 @@ var order = []string{
 	"listen", "backlog", "mode", "group", "fdname",
 	"type", "command", "directory", "environment", "env_file", "inherit_environment", "pid_file",
 	"user", "supplementary_groups", "groups", "umask",
+	"nice", "ionice", "cpu_affinity", "scheduling", "oom_score_adj",
+	"runtime_directory", "runtime_directory_mode", "runtime_directory_preserve",
+	"state_directory", "state_directory_mode", "cache_directory", "cache_directory_mode",
+	"logs_directory", "logs_directory_mode",
 	"replicas", "autostart", "start", "schedule", "schedule_jitter", "schedule_missed", "essential",
 	"requires", "after", "sockets", "socket_pass", "accept", "max_connections", "idle_timeout",
+	"max_connections_per_source", "rolling", "drain_timeout",
 	"restart", "success_exit_codes", "no_restart_exit_codes", "backoff", "start_limit",
 	"start_timeout", "ready", "health", "watchdog",
 	"check_command", "pre_start", "post_start", "reload_signal", "reload_notify", "reload_command",
 	"stop_command", "stop_signal", "stop_timeout", "kill_mode", "kill_signal", "final_kill",
-	"post_stop", "hooks_user", "log", "limits",
+	"post_stop", "hooks_user", "log", "limits", "sandbox",
 }
 
 // TOML returns the document as the text of a configuration file.
@@ -49,6 +54,7 @@ func (d *Document) TOML() string {
 		t.write(&b, header)
 	}
 	write("superd", d.Superd)
+	write("compat", d.Compat)
 	write("defaults", d.Defaults)
 	for _, s := range d.Sockets {
 		write("socket."+key(s.Name), s)
@@ -97,7 +103,8 @@ type line struct {
 // write writes the keys of t. Tables that are too long for a line follow them.
 func (t *Table) write(b *strings.Builder, header string) {
 	entries := slices.Clone(t.entries)
-	slices.SortStableFunc(entries, func(x, y entry) int { return rank(x.key) - rank(y.key) })
+	ranks := t.ranks()
+	slices.SortStableFunc(entries, func(x, y entry) int { return ranks[topOf(x.key)] - ranks[topOf(y.key)] })
 	var lines []line
 	var below []string // tables of their own
 	for i := 0; i < len(entries); {
@@ -128,12 +135,27 @@ func (t *Table) write(b *strings.Builder, header string) {
 	}
 }
 
-func rank(name string) int {
-	top, _, _ := strings.Cut(name, ".")
-	if i := slices.Index(order, top); i >= 0 {
-		return i
+// ranks returns the place of each key or table of t: by order, else where it was set first. What
+// belongs to one table stands together, as TOML wants a table once.
+func (t *Table) ranks() map[string]int {
+	ranks := map[string]int{}
+	for i, e := range t.entries {
+		name := topOf(e.key)
+		if _, known := ranks[name]; known {
+			continue
+		}
+		ranks[name] = len(order) + i
+		if place := slices.Index(order, name); place >= 0 {
+			ranks[name] = place
+		}
 	}
-	return len(order)
+	return ranks
+}
+
+// topOf returns the first part of a dotted key.
+func topOf(key string) string {
+	name, _, _ := strings.Cut(key, ".")
+	return name
 }
 
 // one returns the value of a key, or the inline table of dotted ones, and whether a line is right

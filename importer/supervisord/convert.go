@@ -2,6 +2,7 @@ package supervisord
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -142,14 +143,14 @@ func (c *converter) section(s *section, groups []group) {
 		c.doc.Note(at, s.name, "superd has no event listeners, and leaves it out: "+
 			"`superd ctl events -f --json` prints what happens, for a program of your own")
 	case strings.HasPrefix(s.name, "unix_http_server"):
-		c.doc.Note(at, s.name, "superd has its own control socket, in its runtime directory: "+
-			"`superd ctl` finds it; control.operators says who else may use it")
+		c.unixServer(s)
 	case strings.HasPrefix(s.name, "inet_http_server"):
 		c.doc.Note(at, s.name, "superd listens on no port: `superd ctl --host` works by ssh")
 	case s.name == "supervisorctl" || kind == "ctlplugin":
 		c.doc.Note(at, s.name, "it is for supervisorctl, in whose place there is `superd ctl`")
 	case kind == "rpcinterface":
-		c.doc.Note(at, s.name, "superd has no XML-RPC: its interface is JSON on the control socket")
+		c.doc.Note(at, s.name, "superd answers XML-RPC on compat.supervisor_socket, "+
+			"and no other interface there; its own is JSON on the control socket")
 	default:
 		c.doc.Note(at, s.name, "%s", draft.Unknown("supervisord", s.name, []string{
 			"supervisord", "include", "unix_http_server", "inet_http_server", "supervisorctl"})+
@@ -159,6 +160,32 @@ func (c *converter) section(s *section, groups []group) {
 		c.pending = append(c.pending, s.comments...)
 	}
 }
+
+// unixServer imports the socket of supervisord, where its clients find superd then.
+func (c *converter) unixServer(s *section) {
+	at := draft.Place{File: s.file, Line: s.line}
+	o := c.get(s.name, "file")
+	if o == nil || c.doc.Compat.Has(compatSocket) {
+		return
+	}
+	path := c.doc.Path(c.home(c.concrete(s, "file", "")))
+	c.done[s] = true
+	c.doc.Compat.Comment(slices.Concat(s.comments, o.comments)...)
+	if dir := filepath.Dir(path); dir == "/tmp" || dir == "/var/tmp" {
+		c.doc.Compat.Comment("[compat]", fmt.Sprintf("%s = %q", compatSocket, path))
+		c.doc.Note(at, s.name, "clients of supervisord can find superd at compat.%s, but not in %s, where "+
+			"anyone could put a socket: choose another directory", compatSocket, dir)
+		return
+	}
+	c.doc.Compat.Set(compatSocket, path)
+	if len(o.cut) == 1 {
+		c.doc.Compat.Trailing(compatSocket, o.cut[0].comment)
+	}
+	c.doc.Note(at, s.name, "clients of supervisord find superd there; `superd ctl` has a control socket of its own, "+
+		"and control.operators says who else may use both")
+}
+
+const compatSocket = "supervisor_socket"
 
 // globals imports [supervisord].
 func (c *converter) globals() {
@@ -193,7 +220,7 @@ func (c *converter) globals() {
 				c.note(s, o, "supervisord ignores it with nodaemon=true: programs ran where it was "+
 					"started; now those without a directory of their own run here")
 			}
-			set(c.doc.Defaults, "directory", c.doc.Path(v))
+			set(c.doc.Defaults, "directory", draft.Literal(c.doc.Path(c.home(v))))
 		case "user":
 			set(c.doc.Defaults, "user", v)
 			c.note(s, o, "programs run as this user; superd itself runs as who starts it, "+
@@ -294,6 +321,19 @@ func (c *converter) symbols(more map[string]value) func(string) (value, bool) {
 	}
 }
 
+// outer returns names whose variables have the values of [supervisord] environment. superd would
+// take those that the program sets.
+func (c *converter) outer(names func(string) (value, bool)) func(string) (value, bool) {
+	return func(name string) (value, bool) {
+		if variable, ok := strings.CutPrefix(name, "ENV_"); ok {
+			if v, known := c.environ[variable]; known {
+				return text(v), true
+			}
+		}
+		return names(name)
+	}
+}
+
 // defaults sets what supervisord does unless a program says otherwise.
 func (c *converter) defaults() {
 	d := c.doc.Defaults
@@ -301,6 +341,7 @@ func (c *converter) defaults() {
 		return
 	}
 	d.Set("restart", "on-failure")
+	d.Set("backoff.reset_after", draft.Seconds(defaultStart))
 	if c.separated {
 		d.Set("log.stderr", "separate")
 	}

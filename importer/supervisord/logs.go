@@ -126,10 +126,7 @@ func (b *builder) file(key, source string, to target, path string) {
 		if o != nil {
 			b.usedNow(b.section, o)
 		}
-		path = b.doc.Path(b.home(path))
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(b.here, path) // log_dir is elsewhere
-		}
+		path = b.absolute(o, b.home(path))
 		if other, taken := b.logs[path]; taken {
 			if o != nil {
 				b.note(b.section, o, "%q logs there, and superd has one writer for each file: this one "+
@@ -140,6 +137,27 @@ func (b *builder) file(key, source string, to target, path string) {
 		b.logs[path] = b.nameOf()
 		b.table.Set(key, path)
 	}
+}
+
+// absolute returns the path of a log file, which superd would look for in log_dir. supervisord
+// looks where it runs.
+func (b *builder) absolute(o *option, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	dir := b.here
+	if s := b.find("supervisord"); s != nil && b.get(s.name, "directory") != nil {
+		given := b.home(b.concrete(s, "directory", ""))
+		if !filepath.IsAbs(given) {
+			given = filepath.Join(dir, given)
+		}
+		dir = given
+	}
+	path = filepath.Join(dir, path)
+	if o != nil {
+		b.note(b.section, o, "supervisord takes it from where it runs; now it is %s", path)
+	}
+	return path
 }
 
 // sizes sets the limits of a log.

@@ -3,16 +3,19 @@ package supervisord
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"superd/importer/draft"
 )
 
 const (
 	defaultRetries = 3
+	defaultStart   = 1   // startsecs
 	defaultStop    = 10  // stopwaitsecs
 	endless        = 100 // startretries from here on never end
 	maxSeconds     = 1e6
@@ -35,10 +38,12 @@ func (c *converter) program(s *section, processes []*process, grouped string) {
 	t := &draft.Table{}
 	b := &builder{converter: c, section: s, process: first, table: t, names: names,
 		replicas: len(processes), start: first.number}
-	saved := len(c.doc.Notes)
+	saved, logs := len(c.doc.Notes), maps.Clone(c.logs)
+	saidUser, saidDirectory := c.saidUser, c.saidDirectory
 	err := b.build()
 	if errors.Is(err, errConcrete) { // a program for each process
-		c.doc.Notes = c.doc.Notes[:saved]
+		c.doc.Notes, c.logs = c.doc.Notes[:saved], logs
+		c.saidUser, c.saidDirectory = saidUser, saidDirectory
 		for i, p := range processes {
 			table := c.doc.Program(p.Name)
 			names[processNum] = number(p.number)
@@ -163,7 +168,7 @@ func (b *builder) key(o *option) (primary string, err error) {
 		}
 		return set("directory", b.doc.Path(dir))
 	case "environment":
-		return "", b.environment(s, o, t, b.symbols(b.names))
+		return "", b.environment(s, o, t, b.outer(b.symbols(b.names)))
 	case "autostart":
 		if !p.Autostart {
 			return set("autostart", false)
@@ -402,6 +407,11 @@ func (c *converter) environment(s *section, o *option, t *draft.Table, names fun
 	}
 	b := &builder{converter: c, section: s}
 	for _, name := range order {
+		for _, found := range referenceText.FindAllStringSubmatch(values[name], -1) {
+			if _, set := values[found[1]]; set && found[1] != name {
+				c.note(s, o, "supervisord takes %s from its own environment for %s, superd from this key", found[1], name)
+			}
+		}
 		v, err := b.references(values[name])
 		if err != nil {
 			return err
@@ -432,7 +442,10 @@ func (b *builder) starts(o *option) (string, error) {
 	case o.name == "startretries" && p.Startretries != defaultRetries && p.Startretries < endless:
 		b.note(b.section, o, "superd goes on trying, with pauses of at most a minute. `start_limit` gives up, "+
 			"but counts every failure, not only those within startsecs")
-	case o.name == "startsecs" && p.Startsecs > 1 && p.Startsecs < maxSeconds:
+	case o.name == "startsecs" && p.Startsecs <= 0: // every start succeeds
+		b.table.Set("backoff.reset_after", time.Millisecond)
+		return "backoff", nil
+	case o.name == "startsecs" && p.Startsecs > defaultStart && p.Startsecs < maxSeconds:
 		b.table.Set("backoff.reset_after", draft.Seconds(float64(p.Startsecs)))
 		b.note(b.section, o, "it resets the pauses between starts only: the program is running at once, "+
 			"and `ready` says when it can be used")

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"superd/importer/draft"
 )
@@ -25,10 +26,7 @@ func Import(system draft.System, path, dir string) (*draft.Document, error) {
 		}
 	}
 	i := importing{system: system, doc: doc, units: map[string]*draft.Table{}}
-	doc.Defaults.Comments = []string{"What systemd does unless a unit says otherwise."}
-	doc.Defaults.Set("directory", "/")
-	doc.Defaults.Set("start_timeout", draft.Seconds(90))
-	doc.Defaults.Set("stop_timeout", draft.Seconds(90))
+	defaults(doc.Defaults)
 	for _, service := range services {
 		if err := i.file(service); err != nil {
 			return nil, err
@@ -38,6 +36,39 @@ func Import(system draft.System, path, dir string) (*draft.Document, error) {
 		s.dependencies(i.units)
 	}
 	return doc, nil
+}
+
+// defaults sets what systemd does unless a unit says otherwise, as far as superd can.
+func defaults(t *draft.Table) {
+	t.Comments = []string{
+		"What systemd does unless a unit says otherwise. Three things differ: start_limit counts the",
+		"failures, where systemd counts all starts; output goes to files below log_dir, where systemd",
+		`has the journal (log.sink = "journald"); and LANG of /etc/locale.conf is not set.`,
+	}
+	t.Set("directory", "/")
+	t.Set("environment", draft.Vars{{Name: "PATH", Value: "${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin}"}})
+	t.Set("inherit_environment", false)
+	t.Set("umask", "0022")
+	t.Set("start_timeout", draft.Seconds(90))
+	t.Set("stop_timeout", draft.Seconds(90))
+	t.Set("kill_mode", "tree")
+	pause(t, draft.Seconds(0.1))
+	t.Set("start_limit.failures", defaultBurst)
+	t.Set("start_limit.within", draft.Seconds(defaultInterval))
+	t.Set("start_limit.retry_after", draft.Seconds(0))
+}
+
+// What systemd has for StartLimitBurst= and, in seconds, StartLimitIntervalSec=.
+const (
+	defaultBurst    = 5
+	defaultInterval = 10
+)
+
+// pause sets a constant pause between starts.
+func pause(t *draft.Table, d time.Duration) {
+	t.Set("backoff.initial", d)
+	t.Set("backoff.max", d)
+	t.Set("backoff.jitter", 0.0)
 }
 
 // An importing holds what is shared by the units of one import.
@@ -56,6 +87,10 @@ type service struct {
 	kind   string // Type=
 	starts [][]string
 	reload [][]string
+	stops  [][]string // what ExecStop= runs
+
+	privileged  []assignment // commands beside the main one that run as root
+	hooksOfUser bool         // some run as the user
 }
 
 // file imports a service, or the service of a socket or timer.
@@ -186,7 +221,7 @@ func (s *service) unitKey(a assignment) {
 // startLimit sets the limit of starts.
 func (s *service) startLimit() {
 	get := func(key string) string { return cmpOr(s.get("Unit", key), s.get("Service", key)) }
-	burst, interval := 5, draft.Seconds(10)
+	burst, interval := defaultBurst, draft.Seconds(defaultInterval)
 	if n, err := strconv.Atoi(get("StartLimitBurst")); err == nil {
 		burst = n
 	}
@@ -195,7 +230,8 @@ func (s *service) startLimit() {
 		interval = d
 	}
 	if burst <= 0 || interval <= 0 {
-		return // no limit, as is superd's default
+		s.table.Set("start_limit.failures", 0) // no limit
+		return
 	}
 	s.table.Set("start_limit.failures", burst)
 	s.table.Set("start_limit.within", interval)

@@ -35,10 +35,8 @@ func (s *service) execKey(a assignment) bool {
 				t.Set("stop_signal", signal)
 				continue
 			}
-			if before, again := t.Get("stop_command").(draft.Command); again {
-				c = both(before, c)
-			}
-			t.Set("stop_command", draft.Command(c))
+			s.stops = append(s.stops, c)
+			t.Set("stop_command", inOrder(s.stops))
 		}
 	default:
 		return false
@@ -59,7 +57,7 @@ func (s *service) commands(a assignment, wrap bool) (all [][]string) {
 		for end < len(list) && (list[end] != ";" || quoted[end]) {
 			end++
 		}
-		if c := s.command(a, list[start:end], quoted[start:end], wrap); len(c) > 0 {
+		if c := s.command(a, list[start:end], wrap); len(c) > 0 {
 			all = append(all, c)
 		}
 		start = end + 1
@@ -68,7 +66,7 @@ func (s *service) commands(a assignment, wrap bool) (all [][]string) {
 }
 
 // command returns one command as templates.
-func (s *service) command(a assignment, args []string, quoted []bool, wrap bool) []string {
+func (s *service) command(a assignment, args []string, wrap bool) []string {
 	if len(args) == 0 {
 		return nil
 	}
@@ -83,8 +81,6 @@ func (s *service) command(a assignment, args []string, quoted []bool, wrap bool)
 			c[i] = ";"
 		case literal:
 			c[i] = draft.Argument(arg)
-		case quoted[i] && strings.HasPrefix(arg, "$") && !strings.HasPrefix(arg, "${"):
-			c[i] = draft.Argument(arg)
 		default:
 			c[i] = references(arg)
 		}
@@ -93,12 +89,7 @@ func (s *service) command(a assignment, args []string, quoted []bool, wrap bool)
 		s.note(a, "superd passes the path as the name of the process, not %q", c[1])
 		c = slices.Delete(c, 1, 2)
 	}
-	if strings.ContainsAny(prefix, "+!") && s.get("Service", "User") != "" {
-		s.table.Set("hooks_user", "root")
-		if a.key == "ExecStart" {
-			s.note(a, "superd has one user for the program; only hooks can run as another one")
-		}
-	}
+	s.privilege(a, strings.ContainsAny(prefix, "+!"))
 	if strings.Contains(prefix, "-") {
 		if wrap {
 			c = append([]string{"sh", "-c", `"$@" || true`, "sh"}, c...)
@@ -107,6 +98,39 @@ func (s *service) command(a assignment, args []string, quoted []bool, wrap bool)
 		}
 	}
 	return c
+}
+
+// privilege notes a command that has, or has not, the prefix by which it runs as root. superd has
+// one user for all hooks: root if every one of them has the prefix, else that of the program.
+func (s *service) privilege(a assignment, privileged bool) {
+	if s.get("Service", "User") == "" || s.get("Service", "PermissionsStartOnly") != "" {
+		return
+	}
+	if a.key == "ExecStart" {
+		if privileged {
+			s.note(a, "superd has one user for the program; only hooks can run as another one")
+		}
+		return
+	}
+	if privileged {
+		s.privileged = append(s.privileged, a)
+	} else {
+		s.hooksOfUser = true
+	}
+}
+
+// hooksUser sets the user of the hooks, now that all are known.
+func (s *service) hooksUser() {
+	switch {
+	case len(s.privileged) == 0:
+	case !s.hooksOfUser:
+		s.table.Set("hooks_user", "root")
+	default:
+		for _, a := range s.privileged {
+			s.note(a, "superd has one user for all hooks: it runs as the user of the program, since others do; "+
+				"with hooks_user = \"root\" all of them run as root")
+		}
+	}
 }
 
 var reference = regexp.MustCompile(`\$(\$|\{[^}]*\}|[A-Za-z_][A-Za-z0-9_]*)`)
@@ -161,24 +185,66 @@ func signal(s string) string {
 	return s
 }
 
-// both returns a command that runs a, then b if a succeeds.
-func both(a, b []string) []string {
-	return []string{"sh", "-c", script(a) + " && " + script(b)}
+// inOrder returns a command that runs each one of the list, until one fails.
+func inOrder(list [][]string) draft.Command {
+	if len(list) == 1 {
+		return list[0]
+	}
+	scripts := make([]string, len(list))
+	for i, c := range list {
+		scripts[i] = script(c)
+	}
+	// What superd would replace stays for the shell, which takes no value for code
+	text := strings.Join(scripts, " && ")
+	if splits.MatchString(text) {
+		text = "set -f; " + text // words, and no names of files
+	}
+	return draft.Command{"sh", "-c", draft.Literal(text)}
 }
 
-// script returns a command as a shell needs it. References stay, as the shell has the variables.
+// script returns a command of templates as a shell needs it.
 func script(c []string) string {
-	if len(c) == 3 && c[0] == "sh" && c[1] == "-c" {
-		return c[2]
-	}
 	words := make([]string, len(c))
 	for i, arg := range c {
-		words[i] = arg
-		if strings.ContainsAny(arg, " \t\n\"'\\|&;<>()*?[#~`") {
-			words[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		if name, ok := strings.CutPrefix(arg, "$"); ok && draft.IsName(name) {
+			words[i] = arg // stands for words
+			continue
+		}
+		var b strings.Builder
+		for arg != "" {
+			at := template.FindStringIndex(arg)
+			if at == nil {
+				at = []int{len(arg), len(arg)}
+			}
+			b.WriteString(shellQuoted(arg[:at[0]]))
+			switch ref := arg[at[0]:at[1]]; ref {
+			case "":
+			case "$$":
+				b.WriteString("'$'")
+			default:
+				b.WriteString(`"` + ref + `"`)
+			}
+			arg = arg[at[1]:]
+		}
+		if words[i] = b.String(); words[i] == "" {
+			words[i] = "''"
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+// splits finds a reference of a script that stands for words.
+var splits = regexp.MustCompile(`(^| )\$[A-Za-z_]`)
+
+// template is what superd replaces within an argument.
+var template = regexp.MustCompile(`\$\$|\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
+
+// shellQuoted returns text so that a shell takes it literally.
+func shellQuoted(s string) string {
+	if !strings.ContainsAny(s, " \t\r\n\"'\\|&;<>()*?[#~`$={}!") {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // checks are commands that look at a configuration and change nothing.
@@ -203,11 +269,7 @@ func (s *service) reloads() {
 			return
 		}
 	}
-	command := list[0]
-	for _, c := range list[1:] {
-		command = both(command, c)
-	}
-	t.Set("reload_command", draft.Command(command))
+	t.Set("reload_command", inOrder(list))
 }
 
 // finish sets what depends on several keys.
@@ -244,9 +306,27 @@ func (s *service) finish() {
 		s.doc.Note(draft.Place{File: s.path}, "Service.Type", "systemd knows no type %q", s.kind)
 	}
 	if t.Get("final_kill") == false && t.Get("kill_mode") == "mixed" {
-		t.Delete("kill_mode")
+		t.Set("kill_mode", "main-first")
 		s.doc.Note(draft.Place{File: s.path}, "Service.KillMode", "superd's \"mixed\" kills what the main process "+
 			"leaves, which SendSIGKILL=no forbids: leftover processes get the stop signal")
+	}
+	s.hooksUser()
+	if s.kind != "oneshot" && t.Get("restart") == "on-failure" {
+		// systemd takes these for a clean end
+		codes, _ := t.Get("no_restart_exit_codes").([]any)
+		for _, clean := range []any{"SIGHUP", "SIGINT", "SIGTERM", "SIGPIPE"} {
+			if !slices.Contains(codes, clean) {
+				codes = append(slices.Clip(codes), clean)
+			}
+		}
+		t.Set("no_restart_exit_codes", codes)
+	}
+	if t.Has("log.sink") && (t.Has("log.file") || t.Has("log.stderr_file")) {
+		s.doc.Note(draft.Place{File: s.path}, "Service.StandardError", "superd has one place for both streams: "+
+			"log.sink has the output, and no file is written")
+		for _, key := range []string{"log.file", "log.stderr_file", "log.stderr"} {
+			t.Delete(key)
+		}
 	}
 	if s.kind != "oneshot" && !t.Has("restart") {
 		t.Set("restart", "never")

@@ -35,9 +35,7 @@ func (s *service) processKey(a assignment) bool {
 			if d == 0 {
 				d = 1e6 // superd's pause is never nothing
 			}
-			t.Set("backoff.initial", d)
-			t.Set("backoff.max", d)
-			t.Set("backoff.jitter", 0.0)
+			pause(t, d)
 		}
 	case "RestartPreventExitStatus":
 		s.exitCodes(a, "no_restart_exit_codes")
@@ -59,6 +57,8 @@ func (s *service) processKey(a assignment) bool {
 	case "NotifyAccess": // superd accepts what comes from any process of the program
 	case "KillMode":
 		switch a.value {
+		case "control-group":
+			t.Set("kill_mode", "tree")
 		case "mixed", "process":
 			t.Set("kill_mode", a.value)
 		case "none":
@@ -81,6 +81,10 @@ func (s *service) processKey(a assignment) bool {
 		}
 	case "SupplementaryGroups":
 		t.Append("supplementary_groups", words(a.value)...)
+		if s.get("Service", "User") != "" {
+			s.note(a, "systemd adds them to the groups of the user in /etc/group, and superd has these only: "+
+				"add those that it needs")
+		}
 	case "UMask":
 		t.Set("umask", a.value)
 	case "PermissionsStartOnly":
@@ -94,14 +98,16 @@ func (s *service) processKey(a assignment) bool {
 				s.note(a, "systemd ignores %q: it is not of the form NAME=VALUE", word)
 				continue
 			}
-			t.Env(name, draft.Literal(value))
+			t.Env(name, s.unlessInFile(a, name, value))
 		}
 	case "EnvironmentFile":
 		t.Append("env_file", a.value)
 		if strings.ContainsAny(a.value, "*?[") {
 			s.note(a, "superd takes no pattern: name the files")
 		}
-	case "PassEnvironment": // superd passes its whole environment on
+	case "PassEnvironment":
+		t.Set("inherit_environment", true)
+		s.note(a, "superd passes its whole environment on, not these variables only")
 	case "WorkingDirectory":
 		path := strings.TrimPrefix(a.value, "-")
 		if path == "~" {
@@ -153,6 +159,20 @@ func (s *service) processKey(a assignment) bool {
 		return false
 	}
 	return true
+}
+
+// unlessInFile returns the template of a variable. In systemd a variable of EnvironmentFile= counts
+// rather than this one, in superd this one: so it is the default.
+func (s *service) unlessInFile(a assignment, name, value string) string {
+	switch {
+	case s.get("Service", "EnvironmentFile") == "":
+	case strings.ContainsAny(value, "$}"):
+		s.note(a, "in systemd %s of an EnvironmentFile= counts rather than this one; in superd `environment` does: "+
+			"remove it if the file has it", name)
+	default:
+		return "${" + name + ":-" + value + "}"
+	}
+	return draft.Literal(value)
 }
 
 var directories = []struct{ key, name string }{
@@ -239,6 +259,10 @@ func (s *service) output(a assignment) {
 	if isError {
 		key = "log.stderr_file"
 	}
+	if plain, console := strings.CutSuffix(kind, "+console"); console {
+		s.note(a, "superd does not write to the console, too")
+		kind = plain
+	}
 	switch {
 	case isError && (a.value == "inherit" || a.value == s.get("Service", "StandardOutput")):
 	case kind == "append" || kind == "file" || kind == "truncate":
@@ -256,11 +280,13 @@ func (s *service) output(a assignment) {
 		}
 	case kind == "syslog" && !isError:
 		t.Set("log.sink", "syslog")
+	case kind == "journal" && !isError:
+		t.Set("log.sink", "journald")
 	case kind == "journal" || a.value == "inherit":
 		if isError && t.Has("log.file") {
 			t.Set("log.stderr", "separate")
 		}
-	case kind == "socket" || kind == "fd":
+	case kind == "socket" && s.get("Service", "StandardInput") == "socket": // see socket
 	default:
 		s.note(a, "superd has the output in %s.log; log.sink has other places", t.Name)
 	}
@@ -330,6 +356,8 @@ func (s *service) limitKey(a assignment) bool {
 	case "CPUQuota":
 		if n, err := strconv.ParseFloat(strings.TrimSuffix(a.value, "%"), 64); err == nil {
 			t.Set("limits.cpu", n/100)
+		} else {
+			s.note(a, "systemd ignores it: %q is no percentage", a.value)
 		}
 	case "MemoryAccounting", "CPUAccounting", "TasksAccounting", "IOAccounting":
 	case "LimitRSS", "LimitLOCKS":
@@ -374,6 +402,11 @@ func (s *service) rlimit(a assignment, key, name string) {
 			single = d
 			parts = append(parts, draft.Duration(d))
 			continue
+		case name == "NICE" && strings.HasPrefix(part, "-") || name == "NICE" && strings.HasPrefix(part, "+"):
+			var level int // as with nice(1): the limit is 20 less that
+			level, err = strconv.Atoi(part)
+			n = int64(20 - level)
+			single = int(n)
 		case counts:
 			n, err = size(part)
 			single = int(n)
@@ -394,6 +427,22 @@ func (s *service) rlimit(a assignment, key, name string) {
 	s.table.Set(key, single)
 }
 
+// dynamicUser sets what DynamicUser= implies, except for the user.
+func (s *service) dynamicUser(a assignment) {
+	t := s.table
+	if s.get("Service", "User") == "" {
+		s.note(a, "superd makes no users: make one, and set `user` to it. Until then it runs as superd's own user")
+	} else {
+		s.note(a, "superd makes no users: make this one")
+	}
+	t.Set("sandbox.no_new_privileges", true)
+	t.Set("sandbox.private_tmp", true)
+	t.Set("sandbox.protect_system", "strict")
+	if s.get("Service", "ProtectHome") == "" {
+		t.Append("sandbox.read_only", homes...)
+	}
+}
+
 // otherKey notes a key without a counterpart.
 func (s *service) otherKey(a assignment) {
 	switch a.key {
@@ -405,7 +454,7 @@ func (s *service) otherKey(a assignment) {
 		s.note(a, "superd has no counterpart")
 	case "DynamicUser":
 		if boolean(a.value) {
-			s.note(a, "superd makes no users: make one, and set `user` to it")
+			s.dynamicUser(a)
 		}
 	case "ConfigurationDirectory", "ConfigurationDirectoryMode":
 		s.note(a, "superd makes no directory below /etc: make it once")

@@ -14,7 +14,11 @@ func (s *service) sandboxKey(a assignment) bool {
 		t.Set("sandbox.no_new_privileges", on)
 	case "CapabilityBoundingSet":
 		list := words(a.value)
-		if len(list) > 0 && strings.HasPrefix(list[0], "~") {
+		if len(list) == 0 {
+			t.Set("sandbox.capabilities", []string{})
+			return true
+		}
+		if strings.HasPrefix(list[0], "~") {
 			list[0] = strings.TrimPrefix(list[0], "~") // "" removes nothing
 			before, set := t.Get("sandbox.capabilities").([]string)
 			if !set {

@@ -136,14 +136,14 @@ func (u *unit) has(section string) bool {
 }
 
 // effective returns the assignments that count: of a list those behind its last reset, of another
-// key the last one.
+// key the last one. An empty CapabilityBoundingSet= counts, too: it leaves none.
 func (u *unit) effective() []assignment {
 	var all []assignment
 	for i, a := range u.assignments {
 		later := slices.ContainsFunc(u.assignments[i+1:], func(b assignment) bool {
 			return b.section == a.section && b.key == a.key && (b.value == "" || !isList(a.key))
 		})
-		if a.value != "" && !later {
+		if (a.value != "" || a.key == "CapabilityBoundingSet") && !later {
 			all = append(all, a)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -40,6 +41,46 @@ func Replace(path string, content []byte) error {
 	}
 	if err != nil {
 		return errors.Join(err, dir.Remove(temporary))
+	}
+	return dir.sync()
+}
+
+// WriteFile gives a path that content, durably and at once or not at all: a new file of that mode
+// takes the name. A link there is replaced, and not followed.
+func WriteFile(path string, content []byte, mode fs.FileMode) error {
+	dir, err := OpenDir(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	temporary := temporaryName()
+	const private = 0o600
+	f, err := dir.Open(temporary, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, private)
+	if err != nil {
+		return err
+	}
+	file := os.NewFile(uintptr(f.FD), dir.join(temporary))
+	like := f.Info
+	like.Mode = mode
+	err = fill(file, content, f.Info, like)
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = dir.Rename(temporary, filepath.Base(path))
+	}
+	if err != nil {
+		return errors.Join(err, dir.Remove(temporary))
+	}
+	return dir.sync()
+}
+
+// RemoveFile removes a file durably; of a link, the link itself.
+func RemoveFile(path string) error {
+	dir, err := OpenDir(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := dir.Remove(filepath.Base(path)); err != nil {
+		return err
 	}
 	return dir.sync()
 }

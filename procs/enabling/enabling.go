@@ -92,8 +92,10 @@ func (o *Options) Enable(names []string, starts bool, done func([]Result, error)
 	return func() { over = true }, nil
 }
 
-// programs returns the programs that names select.
+// programs returns the programs that names select: at least one. Of a group it leaves out those
+// that can't be enabled.
 func (o *Options) programs(names []string) (all []*config.Program, err error) {
+	var refused error // of the first one
 	if o.ShuttingDown() {
 		return nil, errShuttingDown
 	}
@@ -107,12 +109,19 @@ func (o *Options) programs(names []string) (all []*config.Program, err error) {
 			return nil, &selection.UnknownNameError{Name: name, Known: o.Known()}
 		}
 		for _, p := range programs {
-			if why := p.RefuseEnablement(); why != "" && p.Name == name {
+			why := p.RefuseEnablement()
+			switch {
+			case why != "" && p.Name == name:
 				return nil, &RefusedError{name, why}
-			} else if why == "" && !slices.Contains(all, p) {
+			case why != "" && refused == nil:
+				refused = &RefusedError{name, fmt.Sprintf("it has no program that can be enabled or disabled: %s: %s", p.Name, why)}
+			case why == "" && !slices.Contains(all, p):
 				all = append(all, p)
 			}
 		}
+	}
+	if len(all) == 0 {
+		return nil, refused
 	}
 	return all, nil
 }

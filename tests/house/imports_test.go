@@ -39,7 +39,7 @@ var allowed = map[string]string{
 		sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
 	"cmd/superd-ui": `config config/pages config/places control control/locate control/remote importer importer/draft
-		internal/terminal metrics top web`,
+		internal/safepath internal/terminal metrics top web`,
 	"compat/xmlrpc":        "",
 	"compat/socket":        "compat/supervisor control control/server internal/safepath",
 	"compat/supervisorctl": `compat/supervisor compat/xmlrpc control control/locate internal/terminal`,
@@ -178,7 +178,7 @@ var allowed = map[string]string{
 	"cmd/superd/await":        "cmd/superd/report control internal/terminal internal/words",
 	"procs/changes":           "config",
 	"procs/enabling":          `config config/enablement loop procs/eventlog procs/fsm procs/handover procs/selection`,
-	"config/enablement":       "config/document",
+	"config/enablement":       "config/document internal/safepath",
 	"config/places":           "config config/directory internal/words",
 	"cmd/superd/receivers":    "cmd/superd/report control internal/terminal internal/words",
 	"alerts":                  "config/receiver procs/eventlog",

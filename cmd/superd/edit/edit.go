@@ -63,19 +63,21 @@ func (e *Edit) Run(ctx context.Context) error {
 		return fmt.Errorf("edit configuration: %w", err)
 	}
 	known := e.mistakes(string(before))
+	fail := func(err error) error { return fmt.Errorf("%w: your text is in %s", err, draft) }
 	for {
-		if err := e.edit(ctx, draft); err != nil {
-			return err
-		}
+		failed := e.edit(ctx, draft)
 		after, err := os.ReadFile(draft)
-		if err != nil {
-			return fmt.Errorf("read what was edited: %w", err)
-		}
-		if string(after) == string(before) {
+		keep = err != nil || string(after) != string(before)
+		switch {
+		case failed != nil && keep: // it may have saved before
+			return fail(failed)
+		case failed != nil:
+			return failed
+		case err != nil:
+			return fail(fmt.Errorf("read what was edited: %w", err))
+		case !keep:
 			return ErrUnchanged
 		}
-		keep = true
-		fail := func(err error) error { return fmt.Errorf("%w: your text is in %s", err, draft) }
 		if mistakes := e.newMistakes(string(after), known); len(mistakes) > 0 {
 			for _, m := range mistakes {
 				fmt.Fprintln(e.Stderr, terminal.Sanitize(m.Error()))
@@ -148,11 +150,12 @@ func (e *Edit) mistakes(text string) config.Errors {
 }
 
 // newMistakes returns the mistakes that were not there before. The others stand elsewhere, perhaps
-// in a file that the person may not write, and keep nobody from editing.
+// in a file that the person may not write, and keep nobody from editing. A mistake without a key,
+// such as one of syntax, is always new in the file that is edited.
 func (e *Edit) newMistakes(text string, known config.Errors) config.Errors {
 	return slices.DeleteFunc(e.mistakes(text), func(m *config.KeyError) bool {
 		return slices.ContainsFunc(known, func(k *config.KeyError) bool {
-			return k.File == m.File && k.Key == m.Key && k.Key != "" && k.Err.Error() == m.Err.Error()
+			return k.File == m.File && k.Key == m.Key && (k.Key != "" || k.File != e.File) && k.Err.Error() == m.Err.Error()
 		})
 	})
 }
