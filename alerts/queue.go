@@ -85,7 +85,8 @@ func (q *Queue) Add(e *eventlog.Event, now time.Time) {
 func (q *Queue) complete(e *eventlog.Event) {
 	for i := range q.alerts {
 		a := &q.alerts[i]
-		if a.Instance == e.Instance && a.Exit != nil && len(a.Output) == 0 && a.Reminder == 0 {
+		ofEnd := (a.Condition == receiver.Failed || a.Condition == receiver.OOM) && a.Reminder == 0
+		if ofEnd && a.Instance == e.Instance && (a.Run == "" || a.Run == e.Run) && len(a.Output) == 0 {
 			a.Output = e.Output
 		}
 	}

@@ -147,6 +147,14 @@ func TestConditions(t *testing.T) {
 		{"it has recovered", "exit 1,running>waiting,waiting>starting,exit 0,running>waiting", true,
 			"2 failed web\n5 recovered web after failed"},
 		{"it waits for another one", "stopped>waiting", false, ""},
+		{"a service that is stopped for a dependency", "running>stopping dependency-lost,exit 143,stopping>waiting,waiting>starting", false, ""},
+		{"a service that ends while its dependency is down", "exit 1,running>waiting", false, ""},
+		{"a task that is stopped for a dependency", "running>stopping dependency-lost,exit 143,stopping>waiting", true, ""},
+		{"nor has it succeeded", "exit 1,running>waiting,waiting>starting,running>stopping stopping-to-restart,exit 0,stopping>waiting", true,
+			"2 failed web"},
+		{"its next run counts", "running>stopping dependency-lost,exit 143,stopping>waiting,waiting>starting,exit 1,running>waiting", true,
+			"6 failed web"},
+		{"a task that superd ends for a failure", "running>stopping unhealthy,exit 143,stopping>waiting", true, "3 failed web"},
 		{"unhealthy, once", "health unhealthy,running>backoff,health unhealthy", false, "1 unhealthy web"},
 		{"healthy", "health healthy,health unhealthy,health healthy,health healthy", false,
 			"2 unhealthy web\n3 recovered web after unhealthy"},
@@ -154,6 +162,7 @@ func TestConditions(t *testing.T) {
 		{"flapping until it has failed", "flapping begun,backoff>failed,flapping over", false, "1 flapping web\n2 failed web"},
 		{"flapping until it is stopped", "flapping begun,backoff>stopped,flapping over", false, "1 flapping web"},
 		{"out of memory", "running>stopping out-of-memory,stopping>backoff out-of-memory", false, "1 oom web"},
+		{"a scheduled run out of memory", "exit 137,running>waiting out-of-memory", true, "2 oom web\n2 failed web"},
 		{"a schedule", "skip", true, "1 schedule-missed web"},
 		{"a log", "outage begun,outage over", false, "1 log-lost web\n2 recovered web after log-lost"},
 		{"lost output", "output lost", false, "1 log-lost web"},
@@ -374,6 +383,35 @@ func TestOutput(t *testing.T) {
 	d := s.q.Take("host", s.now)
 	if d == nil || len(d.Alerts) != 1 || !reflect.DeepEqual(d.Alerts[0].Output, []string{"no", "such", "table"}) || *d.Alerts[0].Exit.Code != 1 {
 		t.Errorf("the delivery is %+v", d)
+	}
+}
+
+// TestFailedStart: the output of a start that failed comes into its alert, that of another run does
+// not. Two alerts of one event have ids of their own.
+func TestFailedStart(t *testing.T) {
+	s := newSite(t, func(r *receiver.Receiver) { r.Batch = time.Second })
+	for _, e := range []eventlog.Event{
+		{Kind: eventlog.NoStart, Run: "b"},
+		{Kind: eventlog.State, From: "starting", State: "failed", ReasonKind: "out-of-memory"},
+		{Kind: eventlog.Output, Run: "a", Output: []string{"of another run"}},
+		{Kind: eventlog.Output, Run: "b", Output: []string{"no such file"}},
+	} {
+		s.number++
+		e.Cursor, e.At, e.Instance, e.Program = s.number, s.now, "web", "web"
+		s.q.Add(&e, s.now)
+	}
+	s.after(time.Second)
+	d := s.q.Take("host", s.now)
+	if d == nil || len(d.Alerts) != 2 {
+		t.Fatalf("the delivery is %+v", d)
+	}
+	for _, a := range d.Alerts {
+		if a.Run != "b" || !slices.Equal(a.Output, []string{"no such file"}) {
+			t.Errorf("the alert %s of run %q has the output %q", a.Condition, a.Run, a.Output)
+		}
+	}
+	if d.Alerts[0].ID != d.Alerts[1].ID+"-oom" {
+		t.Errorf("the ids are %q and %q", d.Alerts[0].ID, d.Alerts[1].ID)
 	}
 }
 
