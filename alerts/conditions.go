@@ -301,6 +301,17 @@ func (c *conditions) dueOf(a *Active) time.Time {
 	return time.Time{}
 }
 
+// hold lets nothing follow from the time before until.
+func (c *conditions) hold(until time.Time) {
+	for _, a := range c.active {
+		if late := until.Sub(c.dueOf(a)); late > 0 && !a.ReadyAt.IsZero() {
+			a.readySeen = a.readySeen.Add(late)
+		} else if late > 0 {
+			a.Reminded = a.Reminded.Add(late)
+		}
+	}
+}
+
 // next returns when due has something; zero: never.
 func (c *conditions) next() (next time.Time) {
 	for _, a := range c.active {

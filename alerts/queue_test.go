@@ -118,7 +118,13 @@ func (s *site) want(lines ...string) {
 	if got, want := s.take(), strings.Join(lines, "\n"); got != want {
 		s.t.Fatalf("at %v the delivery is\n%s\nwant\n%s", s.now.Format(time.TimeOnly), got, want)
 	}
-	s.q.Done()
+	s.q.Done(s.now)
+}
+
+// save saves the state.
+func (s *site) save() State {
+	s.q.Saved()
+	return s.q.State()
 }
 
 func (s *site) after(d time.Duration) { s.now = s.now.Add(d) }
@@ -216,6 +222,77 @@ func TestBatch(t *testing.T) {
 	s.want("3 schedule-missed web")
 }
 
+// TestSingle: without batch each alert is a delivery of its own, also when several follow from one
+// event, and across attempts that fail.
+func TestSingle(t *testing.T) {
+	s := newSite(t, func(r *receiver.Receiver) { r.Rate = 10 })
+	s.add("gap 2")
+	s.add("running>failed out-of-memory")
+	for _, want := range []string{"lost 2 up to 2", "3 oom web", "3 failed web"} {
+		if s.q.CanSave() || s.q.Reads(s.now) {
+			t.Error("the state may be saved, or events are read, while an alert waits")
+		}
+		if got := s.take(); got != want {
+			t.Fatalf("the delivery is %s, want %s", got, want)
+		}
+		s.now = s.q.Failed(s.now, 0.5)
+		s.want(want)
+	}
+	if !s.q.MustSave() {
+		t.Error("the state is not to be saved when all is delivered")
+	}
+}
+
+// TestStall: while nothing is read, it is unknown whether a condition lasts. So nothing follows from
+// the time before what came meanwhile is read.
+func TestStall(t *testing.T) {
+	s := newSite(t, func(r *receiver.Receiver) { r.Repeat, r.Batch = time.Hour, time.Second })
+	s.add("running>failed")
+	s.after(time.Second)
+	s.want("1 failed web")
+	s.add("failed>starting")
+	s.add("starting>running")
+	s.add("health unhealthy")
+	s.after(time.Second)
+	s.take()
+	for range 20 { // meanwhile it fails again, and is healthy
+		s.now = s.q.Failed(s.now, 0.5)
+		s.take()
+	}
+	s.q.Done(s.now)
+	if reminded := s.q.Reminded(s.now); len(reminded) > 0 {
+		t.Errorf("there are reminders of %v", reminded)
+	}
+	if at, ok := s.q.Due(); ok && at.Before(s.now.Add(time.Second)) {
+		t.Errorf("something is due at %v when reading resumes at %v", at, s.now)
+	}
+	s.want()
+	s.add("running>failed")
+	s.add("health healthy")
+	s.after(time.Second)
+	s.want("6 recovered web after unhealthy", "1 failed web r1") // it is down, and an hour is over
+}
+
+// TestKey: deliveries that differ have different keys.
+func TestKey(t *testing.T) {
+	d := Delivery{ID: "1-7", Alerts: []Alert{{ID: "1-7"}}}
+	tests := []struct {
+		alerts []Alert
+		more   []More
+		want   string
+	}{
+		{d.Alerts, nil, "1-7"},
+		{[]Alert{{ID: "1-7"}, {ID: "2-8"}}, nil, "1-7..2-8"},
+		{[]Alert{{ID: "1-7"}, {ID: "2-8"}}, []More{{Last: 9}, {Last: 5}}, "1-7..2-8+9"},
+		{d.Alerts, []More{{Last: 4}}, "1-7+4"},
+	}
+	for _, tt := range tests {
+		if d.Alerts, d.More = tt.alerts, tt.more; d.Key() != tt.want {
+			t.Errorf("the key is %s, want %s", d.Key(), tt.want)
+		}
+	}
+}
+
 // TestFull: a delivery that is full does not wait, and nothing more is read.
 func TestFull(t *testing.T) {
 	s := newSite(t, func(r *receiver.Receiver) { r.Batch = time.Hour })
@@ -231,11 +308,11 @@ func TestFull(t *testing.T) {
 // TestRate: at most so many deliveries a minute. What comes meanwhile is counted when there is no
 // more room, and nothing is lost.
 func TestRate(t *testing.T) {
-	s := newSite(t, func(r *receiver.Receiver) { r.Rate = 2 })
+	s := newSite(t, func(r *receiver.Receiver) { r.Rate, r.Batch = 2, time.Second })
 	for i := range 2 {
 		s.add("skip")
-		s.want(fmt.Sprintf("%d schedule-missed web", i+1))
 		s.after(time.Second)
+		s.want(fmt.Sprintf("%d schedule-missed web", i+1))
 	}
 	const beyond = 7
 	for range maxAlerts + beyond {
@@ -245,7 +322,7 @@ func TestRate(t *testing.T) {
 		s.add("skip")
 	}
 	at, _ := s.q.Due()
-	if want := s.now.Add(58 * time.Second); at != want || s.take() != "" {
+	if want := s.now.Add(59 * time.Second); at != want || s.take() != "" {
 		t.Fatalf("the next one is due at %v, want %v", at, want)
 	}
 	s.now = at
@@ -253,8 +330,8 @@ func TestRate(t *testing.T) {
 	if len(got) != maxAlerts+1 || got[maxAlerts] != fmt.Sprintf("+%d schedule-missed %d-%d", beyond, maxAlerts+3, maxAlerts+2+beyond) {
 		t.Errorf("the delivery has %d lines, the last is %q", len(got), got[len(got)-1])
 	}
-	s.q.Done()
-	if state := s.q.Save(); state.Cursor != maxAlerts+2+beyond {
+	s.q.Done(s.now)
+	if state := s.save(); state.Cursor != maxAlerts+2+beyond {
 		t.Errorf("the cursor is %d, want that of the newest event", state.Cursor)
 	}
 }
@@ -270,7 +347,7 @@ func TestRepeat(t *testing.T) {
 			t.Fatalf("%s comes too early", got)
 		}
 		if i == 1 {
-			text, err := json.Marshal(s.q.Save())
+			text, err := json.Marshal(s.save())
 			var state State
 			if err != nil || json.Unmarshal(text, &state) != nil {
 				t.Fatalf("the state is %s, %v", text, err)
@@ -358,17 +435,17 @@ func TestState(t *testing.T) {
 	if s.add("skip"); !s.q.MustSave() {
 		t.Error("the state is not to be saved")
 	}
-	if got := s.q.Save(); got.Cursor != saveEvery || got.At != s.now || s.q.CanSave() {
+	if got := s.save(); got.Cursor != saveEvery || got.At != s.now || s.q.CanSave() {
 		t.Errorf("the state is %+v", got)
 	}
 	s.add("running>failed")
 	if !s.q.MustSave() {
 		t.Error("a condition that began is not to be saved")
 	}
-	state := s.q.Save()
+	state := s.save()
 	state.Active = append(state.Active, Active{Instance: "gone", Program: "gone", Condition: receiver.Failed})
 	s.continueFrom(state)
-	if all := s.q.Save().Active; len(all) != 1 || all[0].Instance != "web" {
+	if all := s.q.State().Active; len(all) != 1 || all[0].Instance != "web" {
 		t.Errorf("a successor has %+v, want what is in the configuration", all)
 	}
 }
