@@ -129,7 +129,7 @@ func (q *Queue) put(a Alert, now time.Time) {
 	q.begin(now)
 	room := maxAlerts
 	if q.receiver.Batch == 0 || !now.Before(q.rateAt()) {
-		room *= 2 // several may follow from one event, or be due at the same time
+		room *= 2 // reading stops at maxAlerts, but several may follow from the last event or the time
 	}
 	if len(q.alerts) < room {
 		q.alerts = append(q.alerts, a)
