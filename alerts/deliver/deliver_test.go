@@ -247,3 +247,19 @@ func TestTestEnds(t *testing.T) {
 		t.Fatal("the test has outlived its worker")
 	}
 }
+
+// TestSecretHangs: a file system that hangs holds up a request no longer than its time-out, and the
+// next request waits for the same reading.
+func TestSecretHangs(t *testing.T) {
+	reading := make(chan secret, 1)
+	w := &webhook{reading: reading}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := w.secret(ctx, "/secret"); err == nil || w.reading != reading {
+		t.Errorf("secret: %v", err)
+	}
+	reading <- secret{text: []byte("s")}
+	if text, err := w.secret(context.Background(), "/secret"); err != nil || string(text) != "s" || w.reading != nil {
+		t.Errorf("secret: %q, %v", text, err)
+	}
+}
