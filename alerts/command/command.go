@@ -205,7 +205,7 @@ func (c *Commands) start(cmd deliver.Command, e *execution, stop <-chan struct{}
 	}
 	runner.under = e
 	if path := runner.TreePath(); path != "" {
-		e.saves <- save{path, func() {}} // the receiver may have been away, and its state was removed
+		e.saves <- save{path, func() {}} // its state may have been removed
 	}
 	var timedOut bool
 	e.stop = runner.Check(func() *host.SpawnSpec {

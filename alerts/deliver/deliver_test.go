@@ -192,8 +192,8 @@ func TestMistake(t *testing.T) {
 	}
 }
 
-// TestUnsaved: a state that can't be saved is not taken for a saved one, and the path of the tree is
-// saved with the next one.
+// TestUnsaved: a state that can't be saved is not taken for a saved one, and the path of the tree
+// is saved with the next one.
 func TestUnsaved(t *testing.T) {
 	s := newSite(t)
 	s.write(`{}`)
