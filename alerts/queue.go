@@ -129,7 +129,7 @@ func (q *Queue) put(a Alert, now time.Time) {
 	q.begin(now)
 	room := maxAlerts
 	if q.receiver.Batch == 0 || !now.Before(q.rateAt()) {
-		room *= 2 // reading stops at maxAlerts, but several may follow from the last event or the time
+		room *= 2 // reading stops at maxAlerts, but several may follow from the last event
 	}
 	if len(q.alerts) < room {
 		q.alerts = append(q.alerts, a)
@@ -175,8 +175,8 @@ func (q *Queue) Reads(now time.Time) bool {
 	return q.attempts == 0 && (!q.full() || q.receiver.Batch > 0 && now.Before(q.rateAt()))
 }
 
-// noteReading notes whether events are read. When they are again, it gives those that came meanwhile
-// time to be read, before something follows from the time.
+// noteReading notes whether events are read. When they are again, it gives those that came
+// meanwhile time to be read, before something follows from the time.
 func (q *Queue) noteReading(now time.Time) {
 	switch reads := q.Reads(now); {
 	case !reads && q.unread.IsZero():

@@ -243,8 +243,8 @@ func TestSingle(t *testing.T) {
 	}
 }
 
-// TestStall: while nothing is read, it is unknown whether a condition lasts. So nothing follows from
-// the time before what came meanwhile is read.
+// TestStall: while nothing is read, it is unknown whether a condition lasts. So nothing follows
+// from the time before what came meanwhile is read.
 func TestStall(t *testing.T) {
 	s := newSite(t, func(r *receiver.Receiver) { r.Repeat, r.Batch = time.Hour, time.Second })
 	s.add("running>failed")

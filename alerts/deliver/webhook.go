@@ -41,7 +41,7 @@ type webhook struct {
 	receiver *receiver.Receiver
 	client   *http.Client
 	agent    string      // User-Agent
-	reading  chan secret // of a reading of the secret that is under way, of capacity 1; nil: none is
+	reading  chan secret // of a reading of the secret under way, of capacity 1; nil: none is
 }
 
 // A secret is what came of the reading of a secret.
@@ -152,8 +152,8 @@ func sign(secret, body []byte) string {
 	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// secret reads the secret, until ctx is done. A file system may hang: the next request waits for the
-// same reading.
+// secret reads the secret, until ctx is done. A file system may hang: the next request waits for
+// the same reading.
 func (w *webhook) secret(ctx context.Context, path string) ([]byte, error) {
 	if w.reading == nil {
 		reading := make(chan secret, 1)
