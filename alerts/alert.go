@@ -83,12 +83,19 @@ type Delivery struct {
 }
 
 // Key returns the idempotency key of the delivery: the id of its only alert, or those of the first
-// and the last one.
+// and the last one. The number of the last event that is only counted follows.
 func (d *Delivery) Key() string {
+	key, last := d.ID, uint64(0)
 	if n := len(d.Alerts); n > 1 {
-		return d.Alerts[0].ID + ".." + d.Alerts[n-1].ID
+		key += ".." + d.Alerts[n-1].ID
 	}
-	return d.ID
+	for _, m := range d.More {
+		last = max(last, m.Last)
+	}
+	if last > 0 {
+		key += fmt.Sprintf("+%d", last)
+	}
+	return key
 }
 
 // version is that of the form of a delivery.

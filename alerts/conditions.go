@@ -64,13 +64,15 @@ type conditions struct {
 
 // ended is what is known of the end of a run until its state changes.
 type ended struct {
-	exit   *Exit // nil: it could not be started
-	output []string
+	run     string
+	exit    *Exit // nil: it could not be started
+	output  []string
+	stopped bool // superd has stopped it, and not for a failure
 }
 
 // failed reports whether the run has failed.
 func (e ended) failed(p *Program) bool {
-	return e.exit == nil || e.exit.Code == nil || !slices.Contains(p.SuccessCodes, *e.exit.Code)
+	return !e.stopped && (e.exit == nil || e.exit.Code == nil || !slices.Contains(p.SuccessCodes, *e.exit.Code))
 }
 
 func newConditions(r *receiver.Receiver, s Scope, active []Active, now time.Time) *conditions {
@@ -97,15 +99,16 @@ func (c *conditions) add(e *eventlog.Event, now time.Time) []Alert {
 	case eventlog.State:
 		return c.addState(e, now)
 	case eventlog.NoStart:
-		c.last[e.Instance] = ended{}
+		c.last[e.Instance] = ended{run: e.Run}
 	case eventlog.Exit:
-		c.last[e.Instance] = ended{exit: e.Exit}
+		c.last[e.Instance] = ended{run: e.Run, exit: e.Exit, stopped: c.last[e.Instance].stopped}
 	case eventlog.Output:
 		if e.ReasonKind != "" { // output was dropped, or may be lost
 			return c.wanted(c.alert(e, receiver.LogLost, "lost output"))
 		}
 		if last, ok := c.last[e.Instance]; ok {
-			c.last[e.Instance] = ended{last.exit, e.Output}
+			last.output = e.Output
+			c.last[e.Instance] = last
 		}
 	case eventlog.Health:
 		if e.State == eventlog.Unhealthy {
@@ -137,19 +140,27 @@ func (c *conditions) addState(e *eventlog.Event, now time.Time) (all []Alert) {
 	}
 	p := c.program(e.Program)
 	if e.ReasonKind == "out-of-memory" && (e.From == "running" || e.From == "starting") {
-		all = c.wanted(c.alert(e, receiver.OOM, "ran out of memory"))
+		alert := c.alert(e, receiver.OOM, "ran out of memory")
+		alert.ID += "-" + string(receiver.OOM) // the event may also be that of a failure
+		all = c.wanted(alert)
 	}
 	switch e.State {
 	case "failed":
 		delete(c.active, activeKey{e.Instance, receiver.Flapping}) // it is down
 		all = append(all, c.fail(e, p, now)...)
-	case "waiting": // perhaps after a run by its schedule
-		if last, ran := c.last[e.Instance]; ran && last.failed(p) {
+	case "waiting": // a one-shot perhaps after a run by its schedule
+		switch last, ran := c.last[e.Instance]; {
+		case !ran || !p.OneShot:
+		case last.failed(p):
 			all = append(all, c.fail(e, p, now)...)
-		} else if ran {
+		case !last.stopped:
 			all = append(all, c.end(e, receiver.Failed)...)
 		}
 		delete(c.last, e.Instance)
+	case "stopping":
+		if _, over := c.last[e.Instance]; !over && stopKinds[e.ReasonKind] {
+			c.last[e.Instance] = ended{run: e.Run, stopped: true}
+		}
 	case "running":
 		if failed != nil && !p.OneShot {
 			failed.ReadyNumber, failed.ReadyAt, failed.readySeen = e.Cursor, e.At, now
@@ -164,6 +175,11 @@ func (c *conditions) addState(e *eventlog.Event, now time.Time) (all []Alert) {
 	default: // on the way to one of these
 	}
 	return all
+}
+
+// stopKinds are the kinds of reasons for which superd stops a run that has not failed.
+var stopKinds = map[string]bool{
+	"stopping": true, "stopping-to-start": true, "stopping-to-restart": true, "dependency-lost": true,
 }
 
 // fail returns the alert that an instance has failed. Each run of a task counts, while a service
@@ -285,6 +301,17 @@ func (c *conditions) dueOf(a *Active) time.Time {
 	return time.Time{}
 }
 
+// hold lets nothing follow from the time before until.
+func (c *conditions) hold(until time.Time) {
+	for _, a := range c.active {
+		if late := until.Sub(c.dueOf(a)); late > 0 && !a.ReadyAt.IsZero() {
+			a.readySeen = a.readySeen.Add(late)
+		} else if late > 0 {
+			a.Reminded = a.Reminded.Add(late)
+		}
+	}
+}
+
 // next returns when due has something; zero: never.
 func (c *conditions) next() (next time.Time) {
 	for _, a := range c.active {
@@ -354,7 +381,7 @@ func (c *conditions) alert(e *eventlog.Event, condition receiver.Condition, what
 		a.Text += ": " + e.Reason
 	}
 	if last, ok := c.last[e.Instance]; ok && condition != receiver.Recovered {
-		a.Exit, a.Output = cmp.Or(a.Exit, last.exit), append(a.Output, last.output...)
+		a.Run, a.Exit, a.Output = cmp.Or(a.Run, last.run), cmp.Or(a.Exit, last.exit), append(a.Output, last.output...)
 	}
 	return a
 }

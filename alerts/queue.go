@@ -49,6 +49,7 @@ type Queue struct {
 
 	attempts int       // of the delivery under way
 	retryAt  time.Time // zero without a failed attempt
+	unread   time.Time // since when no events are read; zero: they are
 }
 
 // NewQueue returns the queue of a receiver, which continues from a state.
@@ -85,7 +86,8 @@ func (q *Queue) Add(e *eventlog.Event, now time.Time) {
 func (q *Queue) complete(e *eventlog.Event) {
 	for i := range q.alerts {
 		a := &q.alerts[i]
-		if a.Instance == e.Instance && a.Exit != nil && len(a.Output) == 0 && a.Reminder == 0 {
+		ofEnd := (a.Condition == receiver.Failed || a.Condition == receiver.OOM) && a.Reminder == 0
+		if ofEnd && a.Instance == e.Instance && (a.Run == "" || a.Run == e.Run) && len(a.Output) == 0 {
 			a.Output = e.Output
 		}
 	}
@@ -126,8 +128,8 @@ func (l *Lost) alert(at time.Time) Alert {
 func (q *Queue) put(a Alert, now time.Time) {
 	q.begin(now)
 	room := maxAlerts
-	if !now.Before(q.rateAt()) {
-		room *= 2 // several may follow from one event, or be due at the same time
+	if q.receiver.Batch == 0 || !now.Before(q.rateAt()) {
+		room *= 2 // reading stops at maxAlerts, but several may follow from the last event
 	}
 	if len(q.alerts) < room {
 		q.alerts = append(q.alerts, a)
@@ -168,9 +170,21 @@ func (q *Queue) Cursor() uint64 { return q.cursor }
 
 // Reads reports whether events are to be read now. What is not read stays in the event log: so a
 // receiver that does not answer needs no memory. While rate alone prevents a delivery, events are
-// read and counted.
+// read and counted, except where each alert has a delivery of its own.
 func (q *Queue) Reads(now time.Time) bool {
-	return q.attempts == 0 && (!q.full() || now.Before(q.rateAt()))
+	return q.attempts == 0 && (!q.full() || q.receiver.Batch > 0 && now.Before(q.rateAt()))
+}
+
+// noteReading notes whether events are read. When they are again, it gives those that came
+// meanwhile time to be read, before something follows from the time.
+func (q *Queue) noteReading(now time.Time) {
+	switch reads := q.Reads(now); {
+	case !reads && q.unread.IsZero():
+		q.unread = now
+	case reads && !q.unread.IsZero():
+		q.conditions.hold(now.Add(min(steady, now.Sub(q.unread))))
+		q.unread = time.Time{}
+	}
 }
 
 // full reports whether a delivery need not wait for further alerts.
@@ -189,7 +203,7 @@ func (q *Queue) rateAt() time.Time {
 // Due returns when there is something to do: a delivery, or an alert that follows from the time.
 // ok is false if there is nothing before the next event.
 func (q *Queue) Due() (at time.Time, ok bool) {
-	if q.attempts == 0 {
+	if q.unread.IsZero() {
 		at = q.conditions.next()
 	}
 	if delivery, ok := q.deliveryAt(); ok && (at.IsZero() || delivery.Before(at)) {
@@ -219,13 +233,14 @@ func (q *Queue) deliveryAt() (at time.Time, ok bool) {
 // Take returns the delivery that is due now; nil if there is none. Its alerts stay in the queue
 // until Done.
 func (q *Queue) Take(host string, now time.Time) *Delivery {
-	if q.attempts == 0 {
+	if q.noteReading(now); q.unread.IsZero() {
 		before := len(q.conditions.active)
 		due := q.conditions.due(now)
 		for _, a := range due {
 			q.put(a, now)
 		}
 		q.changed = q.changed || len(due) > 0 || len(q.conditions.active) != before
+		q.noteReading(now)
 	}
 	if at, ok := q.deliveryAt(); !ok || now.Before(at) {
 		return nil
@@ -234,12 +249,15 @@ func (q *Queue) Take(host string, now time.Time) *Delivery {
 	if q.receiver.Rate > 0 {
 		q.sent = append(q.sent[max(0, len(q.sent)+1-q.receiver.Rate):], now)
 	}
+	whole, more := q.share()
 	d := &Delivery{
 		Version: version, Receiver: q.receiver.Name, Host: host, SentAt: now.UTC(), Attempt: q.attempts,
-		Alerts: append([]Alert{}, q.alerts...), More: []More{}, Lost: q.lost,
+		Alerts: append([]Alert{}, q.alerts[:whole]...), More: []More{}, Lost: q.lost,
 	}
-	for _, condition := range slices.Sorted(maps.Keys(q.more)) {
-		d.More = append(d.More, *q.more[condition])
+	if more {
+		for _, condition := range slices.Sorted(maps.Keys(q.more)) {
+			d.More = append(d.More, *q.more[condition])
+		}
 	}
 	if q.lost != nil {
 		d.Alerts = slices.Insert(d.Alerts, 0, q.lost.alert(q.since))
@@ -248,11 +266,29 @@ func (q *Queue) Take(host string, now time.Time) *Delivery {
 	return d
 }
 
-// Done records that the delivery has arrived. The state must be saved then.
-func (q *Queue) Done() {
-	q.alerts, q.lost, q.since = nil, nil, time.Time{}
-	clear(q.more)
+// share returns how many of the alerts the next delivery has, and whether it has the counts of
+// further ones. Without batch it has one alert: what is lost comes first, then one after the other.
+func (q *Queue) share() (whole int, more bool) {
+	switch {
+	case q.receiver.Batch > 0:
+		return len(q.alerts), true
+	case q.lost != nil:
+		return 0, len(q.alerts) == 0
+	}
+	return min(1, len(q.alerts)), len(q.alerts) <= 1
+}
+
+// Done records that the delivery has arrived. If nothing else waits, the state must be saved then.
+func (q *Queue) Done(now time.Time) {
+	whole, more := q.share()
+	if q.alerts, q.lost = q.alerts[whole:], nil; more {
+		clear(q.more)
+	}
+	if q.Pending() == 0 {
+		q.alerts, q.since = nil, time.Time{}
+	}
 	q.attempts, q.retryAt, q.changed = 0, time.Time{}, true
+	q.noteReading(now)
 }
 
 // Failed records that the delivery has failed, and returns when it is tried again. random is drawn
@@ -283,11 +319,13 @@ func (q *Queue) MustSave() bool {
 // waits for a delivery.
 func (q *Queue) CanSave() bool { return q.Pending() == 0 && (q.changed || q.cursor != q.saved) }
 
-// Save returns the state to save.
-func (q *Queue) Save() State {
-	q.saved, q.changed = q.cursor, false
+// State returns the state to save.
+func (q *Queue) State() State {
 	return State{Cursor: q.cursor, At: q.at, Active: q.conditions.list()}
 }
+
+// Saved records that the state is saved.
+func (q *Queue) Saved() { q.saved, q.changed = q.cursor, false }
 
 // Drop drops the conditions of instances that gone reports as removed. They need no reminder.
 func (q *Queue) Drop(gone func(program, instance string) bool) {
@@ -296,7 +334,7 @@ func (q *Queue) Drop(gone func(program, instance string) bool) {
 
 // Reminded returns the instances of which there is a reminder now.
 func (q *Queue) Reminded(now time.Time) (instances []string) {
-	if q.attempts > 0 {
+	if q.noteReading(now); !q.unread.IsZero() {
 		return nil
 	}
 	return q.conditions.reminded(now)

@@ -118,7 +118,13 @@ func (s *site) want(lines ...string) {
 	if got, want := s.take(), strings.Join(lines, "\n"); got != want {
 		s.t.Fatalf("at %v the delivery is\n%s\nwant\n%s", s.now.Format(time.TimeOnly), got, want)
 	}
-	s.q.Done()
+	s.q.Done(s.now)
+}
+
+// save saves the state.
+func (s *site) save() State {
+	s.q.Saved()
+	return s.q.State()
 }
 
 func (s *site) after(d time.Duration) { s.now = s.now.Add(d) }
@@ -147,6 +153,14 @@ func TestConditions(t *testing.T) {
 		{"it has recovered", "exit 1,running>waiting,waiting>starting,exit 0,running>waiting", true,
 			"2 failed web\n5 recovered web after failed"},
 		{"it waits for another one", "stopped>waiting", false, ""},
+		{"a service that is stopped for a dependency", "running>stopping dependency-lost,exit 143,stopping>waiting,waiting>starting", false, ""},
+		{"a service that ends while its dependency is down", "exit 1,running>waiting", false, ""},
+		{"a task that is stopped for a dependency", "running>stopping dependency-lost,exit 143,stopping>waiting", true, ""},
+		{"nor has it succeeded", "exit 1,running>waiting,waiting>starting,running>stopping stopping-to-restart,exit 0,stopping>waiting", true,
+			"2 failed web"},
+		{"its next run counts", "running>stopping dependency-lost,exit 143,stopping>waiting,waiting>starting,exit 1,running>waiting", true,
+			"6 failed web"},
+		{"a task that superd ends for a failure", "running>stopping unhealthy,exit 143,stopping>waiting", true, "3 failed web"},
 		{"unhealthy, once", "health unhealthy,running>backoff,health unhealthy", false, "1 unhealthy web"},
 		{"healthy", "health healthy,health unhealthy,health healthy,health healthy", false,
 			"2 unhealthy web\n3 recovered web after unhealthy"},
@@ -154,6 +168,7 @@ func TestConditions(t *testing.T) {
 		{"flapping until it has failed", "flapping begun,backoff>failed,flapping over", false, "1 flapping web\n2 failed web"},
 		{"flapping until it is stopped", "flapping begun,backoff>stopped,flapping over", false, "1 flapping web"},
 		{"out of memory", "running>stopping out-of-memory,stopping>backoff out-of-memory", false, "1 oom web"},
+		{"a scheduled run out of memory", "exit 137,running>waiting out-of-memory", true, "2 oom web\n2 failed web"},
 		{"a schedule", "skip", true, "1 schedule-missed web"},
 		{"a log", "outage begun,outage over", false, "1 log-lost web\n2 recovered web after log-lost"},
 		{"lost output", "output lost", false, "1 log-lost web"},
@@ -207,6 +222,77 @@ func TestBatch(t *testing.T) {
 	s.want("3 schedule-missed web")
 }
 
+// TestSingle: without batch each alert is a delivery of its own, also when several follow from one
+// event, and across attempts that fail.
+func TestSingle(t *testing.T) {
+	s := newSite(t, func(r *receiver.Receiver) { r.Rate = 10 })
+	s.add("gap 2")
+	s.add("running>failed out-of-memory")
+	for _, want := range []string{"lost 2 up to 2", "3 oom web", "3 failed web"} {
+		if s.q.CanSave() || s.q.Reads(s.now) {
+			t.Error("the state may be saved, or events are read, while an alert waits")
+		}
+		if got := s.take(); got != want {
+			t.Fatalf("the delivery is %s, want %s", got, want)
+		}
+		s.now = s.q.Failed(s.now, 0.5)
+		s.want(want)
+	}
+	if !s.q.MustSave() {
+		t.Error("the state is not to be saved when all is delivered")
+	}
+}
+
+// TestStall: while nothing is read, it is unknown whether a condition lasts. So nothing follows
+// from the time before what came meanwhile is read.
+func TestStall(t *testing.T) {
+	s := newSite(t, func(r *receiver.Receiver) { r.Repeat, r.Batch = time.Hour, time.Second })
+	s.add("running>failed")
+	s.after(time.Second)
+	s.want("1 failed web")
+	s.add("failed>starting")
+	s.add("starting>running")
+	s.add("health unhealthy")
+	s.after(time.Second)
+	s.take()
+	for range 20 { // meanwhile it fails again, and is healthy
+		s.now = s.q.Failed(s.now, 0.5)
+		s.take()
+	}
+	s.q.Done(s.now)
+	if reminded := s.q.Reminded(s.now); len(reminded) > 0 {
+		t.Errorf("there are reminders of %v", reminded)
+	}
+	if at, ok := s.q.Due(); ok && at.Before(s.now.Add(time.Second)) {
+		t.Errorf("something is due at %v when reading resumes at %v", at, s.now)
+	}
+	s.want()
+	s.add("running>failed")
+	s.add("health healthy")
+	s.after(time.Second)
+	s.want("6 recovered web after unhealthy", "1 failed web r1") // it is down, and an hour is over
+}
+
+// TestKey: deliveries that differ have different keys.
+func TestKey(t *testing.T) {
+	d := Delivery{ID: "1-7", Alerts: []Alert{{ID: "1-7"}}}
+	tests := []struct {
+		alerts []Alert
+		more   []More
+		want   string
+	}{
+		{d.Alerts, nil, "1-7"},
+		{[]Alert{{ID: "1-7"}, {ID: "2-8"}}, nil, "1-7..2-8"},
+		{[]Alert{{ID: "1-7"}, {ID: "2-8"}}, []More{{Last: 9}, {Last: 5}}, "1-7..2-8+9"},
+		{d.Alerts, []More{{Last: 4}}, "1-7+4"},
+	}
+	for _, tt := range tests {
+		if d.Alerts, d.More = tt.alerts, tt.more; d.Key() != tt.want {
+			t.Errorf("the key is %s, want %s", d.Key(), tt.want)
+		}
+	}
+}
+
 // TestFull: a delivery that is full does not wait, and nothing more is read.
 func TestFull(t *testing.T) {
 	s := newSite(t, func(r *receiver.Receiver) { r.Batch = time.Hour })
@@ -222,11 +308,11 @@ func TestFull(t *testing.T) {
 // TestRate: at most so many deliveries a minute. What comes meanwhile is counted when there is no
 // more room, and nothing is lost.
 func TestRate(t *testing.T) {
-	s := newSite(t, func(r *receiver.Receiver) { r.Rate = 2 })
+	s := newSite(t, func(r *receiver.Receiver) { r.Rate, r.Batch = 2, time.Second })
 	for i := range 2 {
 		s.add("skip")
-		s.want(fmt.Sprintf("%d schedule-missed web", i+1))
 		s.after(time.Second)
+		s.want(fmt.Sprintf("%d schedule-missed web", i+1))
 	}
 	const beyond = 7
 	for range maxAlerts + beyond {
@@ -236,7 +322,7 @@ func TestRate(t *testing.T) {
 		s.add("skip")
 	}
 	at, _ := s.q.Due()
-	if want := s.now.Add(58 * time.Second); at != want || s.take() != "" {
+	if want := s.now.Add(59 * time.Second); at != want || s.take() != "" {
 		t.Fatalf("the next one is due at %v, want %v", at, want)
 	}
 	s.now = at
@@ -244,8 +330,8 @@ func TestRate(t *testing.T) {
 	if len(got) != maxAlerts+1 || got[maxAlerts] != fmt.Sprintf("+%d schedule-missed %d-%d", beyond, maxAlerts+3, maxAlerts+2+beyond) {
 		t.Errorf("the delivery has %d lines, the last is %q", len(got), got[len(got)-1])
 	}
-	s.q.Done()
-	if state := s.q.Save(); state.Cursor != maxAlerts+2+beyond {
+	s.q.Done(s.now)
+	if state := s.save(); state.Cursor != maxAlerts+2+beyond {
 		t.Errorf("the cursor is %d, want that of the newest event", state.Cursor)
 	}
 }
@@ -261,7 +347,7 @@ func TestRepeat(t *testing.T) {
 			t.Fatalf("%s comes too early", got)
 		}
 		if i == 1 {
-			text, err := json.Marshal(s.q.Save())
+			text, err := json.Marshal(s.save())
 			var state State
 			if err != nil || json.Unmarshal(text, &state) != nil {
 				t.Fatalf("the state is %s, %v", text, err)
@@ -349,17 +435,17 @@ func TestState(t *testing.T) {
 	if s.add("skip"); !s.q.MustSave() {
 		t.Error("the state is not to be saved")
 	}
-	if got := s.q.Save(); got.Cursor != saveEvery || got.At != s.now || s.q.CanSave() {
+	if got := s.save(); got.Cursor != saveEvery || got.At != s.now || s.q.CanSave() {
 		t.Errorf("the state is %+v", got)
 	}
 	s.add("running>failed")
 	if !s.q.MustSave() {
 		t.Error("a condition that began is not to be saved")
 	}
-	state := s.q.Save()
+	state := s.save()
 	state.Active = append(state.Active, Active{Instance: "gone", Program: "gone", Condition: receiver.Failed})
 	s.continueFrom(state)
-	if all := s.q.Save().Active; len(all) != 1 || all[0].Instance != "web" {
+	if all := s.q.State().Active; len(all) != 1 || all[0].Instance != "web" {
 		t.Errorf("a successor has %+v, want what is in the configuration", all)
 	}
 }
@@ -374,6 +460,35 @@ func TestOutput(t *testing.T) {
 	d := s.q.Take("host", s.now)
 	if d == nil || len(d.Alerts) != 1 || !reflect.DeepEqual(d.Alerts[0].Output, []string{"no", "such", "table"}) || *d.Alerts[0].Exit.Code != 1 {
 		t.Errorf("the delivery is %+v", d)
+	}
+}
+
+// TestFailedStart: the output of a start that failed comes into its alert, that of another run does
+// not. Two alerts of one event have ids of their own.
+func TestFailedStart(t *testing.T) {
+	s := newSite(t, func(r *receiver.Receiver) { r.Batch = time.Second })
+	for _, e := range []eventlog.Event{
+		{Kind: eventlog.NoStart, Run: "b"},
+		{Kind: eventlog.State, From: "starting", State: "failed", ReasonKind: "out-of-memory"},
+		{Kind: eventlog.Output, Run: "a", Output: []string{"of another run"}},
+		{Kind: eventlog.Output, Run: "b", Output: []string{"no such file"}},
+	} {
+		s.number++
+		e.Cursor, e.At, e.Instance, e.Program = s.number, s.now, "web", "web"
+		s.q.Add(&e, s.now)
+	}
+	s.after(time.Second)
+	d := s.q.Take("host", s.now)
+	if d == nil || len(d.Alerts) != 2 {
+		t.Fatalf("the delivery is %+v", d)
+	}
+	for _, a := range d.Alerts {
+		if a.Run != "b" || !slices.Equal(a.Output, []string{"no such file"}) {
+			t.Errorf("the alert %s of run %q has the output %q", a.Condition, a.Run, a.Output)
+		}
+	}
+	if d.Alerts[0].ID != d.Alerts[1].ID+"-oom" {
+		t.Errorf("the ids are %q and %q", d.Alerts[0].ID, d.Alerts[1].ID)
 	}
 }
 

@@ -44,7 +44,8 @@ type roll struct {
 	waiting []rollWaiter
 	timer   *loop.Timer // ends the pause of a replica; nil without one
 	// When replicas that wait for their start began to do so, or were taken over
-	waits map[string]time.Duration
+	waits  map[string]time.Duration
+	looked time.Duration // when it took its last step
 }
 
 // A rollWaiter waits until a roll is over, or waits for the operator.
@@ -391,7 +392,7 @@ func (r *rolls) waitsFor(o *roll) string {
 	}
 	text := name + " " + in.Reason()
 	if limit > 0 {
-		text += ", for at most " + words.Duration(words.Round(limit)) + " more"
+		text += ", for at most " + words.Duration(words.Round(rolling.Left(limit, r.Loop.Now()-o.looked))) + " more"
 	}
 	return text
 }
@@ -399,7 +400,7 @@ func (r *rolls) waitsFor(o *roll) string {
 // measure fills in how long replicas have waited for their start.
 func (o *roll) measure(all []rolling.Replica, now time.Duration) {
 	before := o.waits
-	o.waits = nil
+	o.waits, o.looked = nil, now
 	for i := range all {
 		if p := &all[i]; p.Waits {
 			since, has := before[p.Name]

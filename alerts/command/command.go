@@ -9,7 +9,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -44,32 +43,50 @@ type Options struct {
 // loop.
 type Commands struct {
 	Options
-	runners map[string]*execprobe.Runner // by receiver
-	saved   map[string]func(f func())    // by receiver: saves the path of its tree
-	ending  bool                         // no command is started any more
-	stops   map[string]func() bool       // of the commands under way
+	runners map[string]*runner // by receiver
+	ending  bool               // no command is started any more
+}
+
+// A runner runs the commands of one receiver.
+type runner struct {
+	*execprobe.Runner
+	under    *execution // command under way; nil without one
+	released bool       // the receiver is no more, and has not come back
+}
+
+// An execution is one command that was started. Its saves are received by its Execute.
+type execution struct {
+	stop  func() (begun bool)
+	saves chan save // of capacity 2, so that the loop never waits
+	over  bool      // Execute has returned, and saves nothing any more
+}
+
+// A save asks to save the path of a process tree, and then to call f on the loop.
+type save struct {
+	path string
+	f    func()
 }
 
 // New returns commands, of which none runs.
 func New(o Options) *Commands {
-	return &Commands{
-		Options: o, runners: map[string]*execprobe.Runner{}, saved: map[string]func(func()){}, stops: map[string]func() bool{},
-	}
+	return &Commands{Options: o, runners: map[string]*runner{}}
 }
 
 // runner returns the runner of a receiver, and makes it on first use.
-func (c *Commands) runner(name, tree string) *execprobe.Runner {
+func (c *Commands) runner(name, tree string) *runner {
 	if r := c.runners[name]; r != nil {
+		r.released = false
 		return r
 	}
-	r := execprobe.New(execprobe.Options{
+	r := &runner{}
+	r.Runner = execprobe.New(execprobe.Options{
 		Instance: prefix + name, TreePath: tree, Scope: c.Scope, Host: c.Host, Reaper: c.Reaper, Log: c.Log,
 		AfterSaving: func(f func(error)) {
-			if save := c.saved[name]; save != nil {
-				save(func() { f(nil) })
+			if r.under == nil || r.under.over {
+				f(nil)
 				return
 			}
-			f(nil)
+			r.under.saves <- save{r.TreePath(), func() { f(nil) }}
 		},
 		OnUnkillable: func(string, string) {}, // the runner logs it, and the next command waits
 	})
@@ -91,10 +108,17 @@ func (c *Commands) Adopt(name, tree string) {
 // called from any goroutine.
 func (c *Commands) Release(name string) {
 	c.Scope.Post(func() {
-		if r := c.runners[name]; r != nil {
-			delete(c.runners, name)
-			r.WhenIdle(r.Remove)
+		r := c.runners[name]
+		if r == nil {
+			return
 		}
+		r.released = true
+		r.WhenIdle(func() {
+			if r.released {
+				delete(c.runners, name)
+				r.Remove()
+			}
+		})
 	})
 }
 
@@ -115,18 +139,23 @@ func (c *Commands) Execute(ctx context.Context, cmd deliver.Command) (output str
 		}
 	}
 	stop := make(chan struct{})
-	c.Scope.Post(func() { c.start(cmd, stop, end) })
+	e := &execution{saves: make(chan save, 2)}
+	c.Scope.Post(func() { c.start(cmd, e, stop, end) })
+	defer c.Scope.Post(e.finish)
 	var late <-chan time.Time
 	for done := ctx.Done(); ; {
 		select {
 		case r := <-results:
 			return r.output, r.err
+		case s := <-e.saves:
+			cmd.SaveTree(s.path)
+			c.Scope.Post(s.f)
 		case <-done:
 			done = nil
 			close(stop)
 			c.Scope.Post(func() {
-				if end := c.stops[cmd.Receiver.Name]; end != nil {
-					end()
+				if e.stop != nil {
+					e.stop()
 				}
 			})
 			late = time.After(host.KillPause)
@@ -136,22 +165,32 @@ func (c *Commands) Execute(ctx context.Context, cmd deliver.Command) (output str
 	}
 }
 
-// errEnding is the result of a command that was to start or ran when superd ends.
-var errEnding = errors.New("superd ends")
+// finish ends the saving of the tree: Execute has returned.
+func (e *execution) finish() {
+	e.over = true
+	for {
+		select {
+		case s := <-e.saves:
+			s.f()
+		default:
+			return
+		}
+	}
+}
 
 // start starts a command on the loop. stop is closed if it is not wanted any more.
-func (c *Commands) start(cmd deliver.Command, stop <-chan struct{}, end func(result)) {
+func (c *Commands) start(cmd deliver.Command, e *execution, stop <-chan struct{}, end func(result)) {
 	r := cmd.Receiver
 	select {
 	case <-stop:
-		end(result{err: errEnding})
+		end(result{err: deliver.ErrEnding})
 		return
 	default:
 	}
 	runner := c.runner(r.Name, "")
 	switch why := runner.Unkillable(); {
 	case c.ending:
-		end(result{err: errEnding})
+		end(result{err: deliver.ErrEnding})
 		return
 	case why != "":
 		end(result{err: fmt.Errorf("run exec: an earlier command has not ended: %s", why)})
@@ -164,35 +203,38 @@ func (c *Commands) start(cmd deliver.Command, stop <-chan struct{}, end func(res
 		end(result{err: fmt.Errorf("run exec: capture its output: %w", err)})
 		return
 	}
-	c.saved[r.Name] = func(f func()) {
-		path := runner.TreePath()
-		go func() {
-			cmd.SaveTree(path)
-			c.Scope.Post(f)
-		}()
+	runner.under = e
+	if path := runner.TreePath(); path != "" {
+		e.saves <- save{path, func() {}} // its state may have been removed
 	}
 	var timedOut bool
-	kill := runner.Check(func() *host.SpawnSpec {
+	e.stop = runner.Check(func() *host.SpawnSpec {
 		return c.spec(cmd, func(uint32) (int, error) { return capture.Writer() })
 	}, func(err error) {
 		text, cut := capture.Tail()
 		scope.Close()
-		delete(c.stops, r.Name)
+		e.stop = nil
+		if runner.under == e {
+			runner.under = nil
+		}
 		if cut {
 			text = "…" + text
 		}
 		if timedOut {
 			err = fmt.Errorf("still running after timeout %s", words.Duration(r.Timeout))
 		}
-		if err != nil {
+		switch {
+		case err == nil:
+		case c.ending && !timedOut:
+			err = deliver.ErrEnding
+		default:
 			err = fmt.Errorf("run exec %s: %w", strings.Join(r.Exec, " "), err)
 		}
 		end(result{text, err})
 	})
-	c.stops[r.Name] = kill
 	scope.After(r.Timeout, func() {
 		timedOut = true
-		kill()
+		e.stop()
 		// A process that SIGKILL does not end must not hold up the worker
 		c.Scope.After(2*host.KillPause, func() {
 			end(result{err: fmt.Errorf("run exec %s: killed after timeout %s, and has not ended",
@@ -232,8 +274,10 @@ func newID() string {
 // left, at most after host.KillPause.
 func (c *Commands) End(idle func()) {
 	c.ending = true
-	for _, stop := range c.stops {
-		stop()
+	for _, r := range c.runners {
+		if r.under != nil {
+			r.under.stop()
+		}
 	}
 	done := false
 	finish := func() {

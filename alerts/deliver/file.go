@@ -37,7 +37,11 @@ func (f *files) block(do func() error) error {
 	return do()
 }
 
-// load reads the state of a receiver; ok is false without one.
+// errBroken is that of a state that was read and is none.
+var errBroken = errors.New("not a state of superd")
+
+// load reads the state of a receiver; ok is false without one. The error is errBroken where another
+// attempt is of no use.
 func (f *files) load(name string) (state alerts.State, ok bool, err error) {
 	err = f.block(func() error {
 		dir, err := f.open()
@@ -50,7 +54,14 @@ func (f *files) load(name string) (state alerts.State, ok bool, err error) {
 			return err
 		}
 		defer file.Close()
-		return json.NewDecoder(io.LimitReader(file, maxState)).Decode(&state)
+		text, err := io.ReadAll(io.LimitReader(file, maxState))
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(text, &state); err != nil {
+			return fmt.Errorf("%w: %w", errBroken, err)
+		}
+		return nil
 	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

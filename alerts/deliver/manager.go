@@ -53,9 +53,13 @@ type Command struct {
 	Receiver *receiver.Receiver
 	Key      string // idempotency key
 	Body     []byte // its standard input
-	// SaveTree saves the path of its process tree. It is called off the loop, before the start.
+	// SaveTree saves the path of its process tree. Execute calls it before the start, on its own
+	// goroutine: that has the state.
 	SaveTree func(path string)
 }
+
+// ErrEnding is the result of a command that was to start or ran when superd ends.
+var ErrEnding = errors.New("superd ends")
 
 // A Manager has the receivers.
 type Manager struct {
@@ -169,18 +173,23 @@ func (m *Manager) forget(name string) {
 	}
 }
 
-// removeOthers removes the states of receivers that were removed while superd did not run.
+// removeOthers removes the states of receivers that were removed while superd did not run. What a
+// predecessor has left of their commands, and of those of receivers with mistakes, is killed.
 func (m *Manager) removeOthers(c *config.Config) {
 	names, err := m.files.names()
 	if err != nil {
 		m.Log.Warn("states of receivers of alerts not listed", "error", err)
 	}
 	for _, name := range names {
-		if slices.ContainsFunc(c.Receivers, func(r *receiver.Receiver) bool { return r.Name == name }) {
+		i := slices.IndexFunc(c.Receivers, func(r *receiver.Receiver) bool { return r.Name == name })
+		if i >= 0 && len(c.Receivers[i].Invalid) == 0 {
 			continue
 		}
 		if state, ok, err := m.files.load(name); err == nil && ok && state.Tree != "" {
 			m.Adopt(name, state.Tree)
+		}
+		if i >= 0 {
+			continue // it has a mistake, and continues when that is corrected
 		}
 		m.mu.Lock()
 		if m.workers[name] == nil {

@@ -30,7 +30,6 @@ const (
 
 const (
 	maxAnswer    = 4 << 10 // bytes of an answer that are read
-	maxSecret    = 4 << 10 // bytes of a secret
 	idleTimeout  = 10 * time.Second
 	dialTimeout  = 10 * time.Second
 	maxAfter     = 5 * time.Minute // longest wait that an answer can ask for
@@ -41,7 +40,14 @@ const (
 type webhook struct {
 	receiver *receiver.Receiver
 	client   *http.Client
-	agent    string // User-Agent
+	agent    string      // User-Agent
+	reading  chan secret // of a reading of the secret under way, of capacity 1; nil: none is
+}
+
+// A secret is what came of the reading of a secret.
+type secret struct {
+	text []byte
+	err  error
 }
 
 // newWebhook returns the webhook of a receiver. It uses no proxy, whatever the environment of
@@ -57,10 +63,10 @@ func newWebhook(r *receiver.Receiver, version string) *webhook {
 		MaxResponseHeaderBytes: 64 << 10,
 		ForceAttemptHTTP2:      true,
 	}
-	return &webhook{r, &http.Client{
+	return &webhook{receiver: r, agent: "superd/" + version, client: &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, "superd/" + version}
+	}}
 }
 
 // A refusal is an answer other than success.
@@ -84,7 +90,7 @@ func (w *webhook) send(ctx context.Context, key string, body []byte) (status int
 	request.Header.Set("User-Agent", w.agent)
 	request.Header.Set(keyHeader, key[:min(len(key), maxHeaderLen)])
 	if path := w.receiver.SecretFile; path != "" {
-		secret, err := readSecret(path)
+		secret, err := w.secret(ctx, path)
 		if err != nil {
 			return 0, "", fmt.Errorf("sign request: %w", err)
 		}
@@ -146,6 +152,26 @@ func sign(secret, body []byte) string {
 	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
 
+// secret reads the secret, until ctx is done. A file system may hang: the next request waits for
+// the same reading.
+func (w *webhook) secret(ctx context.Context, path string) ([]byte, error) {
+	if w.reading == nil {
+		reading := make(chan secret, 1)
+		w.reading = reading
+		go func() {
+			text, err := readSecret(path)
+			reading <- secret{text, err}
+		}()
+	}
+	select {
+	case s := <-w.reading:
+		w.reading = nil
+		return s.text, s.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("read %s: its file system does not answer", path)
+	}
+}
+
 // readSecret reads a secret, without white space around it. Others must not be able to read it.
 func readSecret(path string) ([]byte, error) {
 	// A FIFO must not block
@@ -158,10 +184,10 @@ func readSecret(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := receiver.CheckSecretMode(path, info.Mode()); err != nil {
+	if err := receiver.CheckSecret(path, info); err != nil {
 		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(file, maxSecret))
+	text, err := io.ReadAll(io.LimitReader(file, receiver.MaxSecret))
 	if err != nil {
 		return nil, err
 	}

@@ -33,6 +33,7 @@ type worker struct {
 	status Status
 	// Logged once until the next success
 	failing, saveFailing bool
+	saveAgain            time.Time // when a state that was not saved is saved again; zero: it was
 }
 
 // A Status is what is known of a receiver. Times are zero for what has not happened.
@@ -65,31 +66,82 @@ type testRequest struct {
 	result chan TestResult // of capacity 1
 }
 
-// begin reads the state of the receiver, or begins one at the newest event.
-func (w *worker) begin(newest uint64) {
-	state, ok, err := w.manager.files.load(w.receiver.Name)
-	if err != nil {
-		w.manager.Log.Warn("receiver of alerts begins with new events", "error", err)
+// readPause is how long the worker waits after its state, or the event log, could not be read or
+// written.
+const readPause = 10 * time.Second
+
+// load reads the state of the receiver, until ctx is done. The state of one that is new begins at
+// the newest event. lost says why the alerts of before are unknown; empty: they are not.
+func (w *worker) load(ctx context.Context, newest uint64) (state alerts.State, lost string, err error) {
+	for warned := false; ; warned = true {
+		state, ok, err := w.manager.files.load(w.receiver.Name)
+		switch {
+		case err == nil && ok:
+			return state, "", nil
+		case err == nil:
+			if state, err = w.newState(ctx, newest); err == nil {
+				w.put(state)
+			}
+			return state, "", err
+		case !warned:
+			w.manager.Log.Warn("state of a receiver of alerts not read", "error", err)
+		}
+		if errors.Is(err, errBroken) {
+			return alerts.State{}, "the state of the receiver can't be read", nil
+		}
+		w.note(func(s *Status) { s.LastError, s.LastErrorAt = err.Error(), time.Now() })
+		select {
+		case <-time.After(readPause):
+		case <-ctx.Done():
+			return state, "", ctx.Err()
+		}
 	}
-	if !ok {
-		state = alerts.State{Cursor: newest}
+}
+
+// newState returns the state of a receiver that is new. Its event is written before the state is:
+// a successor gives the number of one that is not written to another one.
+func (w *worker) newState(ctx context.Context, newest uint64) (alerts.State, error) {
+	state := alerts.State{Cursor: newest}
+	if newest == 0 {
+		return state, nil
+	}
+	if err := w.manager.Events.Flush(ctx); err != nil {
+		return state, err
+	}
+	for e, err := range w.manager.Events.Since(newest - 1) {
+		if err == nil && e.Cursor == newest && e.Kind != eventlog.Gap {
+			state.At = e.At
+		}
+		break
+	}
+	return state, nil
+}
+
+// begin makes the queue, which continues from the state. It fails if ctx is done before.
+func (w *worker) begin(ctx context.Context, newest uint64) error {
+	state, lost, err := w.load(ctx, newest)
+	if err != nil {
+		return err
 	}
 	w.saved = state
 	w.queue = alerts.NewQueue(w.receiver, w.manager.scope(w.receiver), state, time.Now())
 	switch {
-	case !ok:
-		w.save()
+	case lost != "":
+		w.queue.Forget(lost, time.Now())
 	case !w.sameLog():
 		w.queue.Forget("the event log was begun anew", time.Now())
 	}
 	if state.Tree != "" || len(w.receiver.Exec) > 0 {
 		w.manager.Adopt(w.receiver.Name, state.Tree)
 	}
+	return nil
 }
 
 // run delivers until ctx is done.
 func (w *worker) run(ctx context.Context, newest uint64) {
-	w.begin(newest)
+	if w.begin(ctx, newest) != nil {
+		return
+	}
 	if w.webhook != nil {
 		defer w.webhook.close()
 	}
@@ -120,7 +172,7 @@ func (w *worker) step(ctx context.Context, events <-chan *eventlog.Event, timer 
 		w.publish()
 		return ctx.Err() == nil
 	}
-	if w.queue.MustSave() {
+	if w.queue.MustSave() && !now.Before(w.saveAgain) {
 		w.save()
 	}
 	w.publish()
@@ -128,7 +180,11 @@ func (w *worker) step(ctx context.Context, events <-chan *eventlog.Event, timer 
 		events = nil
 	}
 	timer.Stop()
-	if at, ok := w.queue.Due(); ok {
+	at, ok := w.queue.Due()
+	if again := w.saveAgain; w.queue.MustSave() && (!ok || again.Before(at)) {
+		at, ok = again, true
+	}
+	if ok {
 		timer.Reset(max(time.Until(at), time.Millisecond))
 	}
 	select {
@@ -141,7 +197,7 @@ func (w *worker) step(ctx context.Context, events <-chan *eventlog.Event, timer 
 		}
 	case <-timer.C:
 	case t := <-w.tests:
-		w.test(t)
+		w.test(ctx, t)
 	case <-w.changed:
 		c := w.manager.config.Load()
 		w.queue.Drop(func(program, _ string) bool { return c.Program(program) == nil })
@@ -151,21 +207,22 @@ func (w *worker) step(ctx context.Context, events <-chan *eventlog.Event, timer 
 	return true
 }
 
-// readPause is how long the reader waits after the event log could not be read.
-const readPause = 10 * time.Second
-
 // read sends the events after a number to the worker, until ctx is done or the event log is closed.
 func (w *worker) read(ctx context.Context, from uint64, events chan<- *eventlog.Event) {
 	defer close(events)
+	warned := false // since it was last read
 	for ctx.Err() == nil {
 		failed := false
 		for e, err := range w.manager.Events.Follow(ctx, from) {
 			if err != nil {
-				w.manager.Log.Warn("alerts wait: the event log can't be read", "receiver", w.receiver.Name,
-					"error", err)
-				failed = true
+				if !warned {
+					w.manager.Log.Warn("alerts wait: the event log can't be read", "receiver", w.receiver.Name,
+						"error", err)
+				}
+				failed, warned = true, true
 				break
 			}
+			warned = false
 			select {
 			case events <- &e:
 				from = e.Cursor // 0 if the log was begun anew
@@ -205,8 +262,9 @@ func (w *worker) deliver(ctx context.Context, d *alerts.Delivery) {
 	}
 	log := w.manager.Log.With("receiver", w.receiver.Name)
 	if result.Err == nil {
-		w.queue.Done()
-		w.save()
+		if w.queue.Done(time.Now()); w.queue.CanSave() {
+			w.save()
+		}
 		if w.failing {
 			log.Info("alerts delivered again", "attempts", d.Attempt)
 		}
@@ -218,6 +276,10 @@ func (w *worker) deliver(ctx context.Context, d *alerts.Delivery) {
 		return
 	}
 	now := time.Now()
+	if errors.Is(result.Err, ErrEnding) {
+		w.queue.Failed(now, 1) // a successor tries again
+		return
+	}
 	retry := w.queue.Failed(now, rand.Float64())
 	if refused, ok := errors.AsType[*refusal](result.Err); ok && refused.after > 0 {
 		retry = w.queue.Postpone(now.Add(refused.after))
@@ -235,12 +297,15 @@ func (w *worker) deliver(ctx context.Context, d *alerts.Delivery) {
 	})
 }
 
-// test makes a test delivery.
-func (w *worker) test(t testRequest) {
+// test makes a test delivery. It ends when nobody waits for it any more, or the worker ends.
+func (w *worker) test(ctx context.Context, t testRequest) {
 	if t.ctx.Err() != nil {
-		return // nobody waits for it any more
+		return
 	}
-	t.result <- w.send(t.ctx, alerts.TestDelivery(w.receiver, w.manager.Machine, time.Now()))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(t.ctx, cancel)()
+	t.result <- w.send(ctx, alerts.TestDelivery(w.receiver, w.manager.Machine, time.Now()))
 }
 
 // send sends a delivery.
@@ -281,31 +346,35 @@ func (w *worker) body(d *alerts.Delivery) ([]byte, error) {
 	return body, nil
 }
 
-// save saves the state. A failure is logged once: then a successor may deliver again what has
-// arrived.
+// save saves the state. A failure is logged once, and superd tries again later: until then, a
+// successor may deliver again what has arrived.
 func (w *worker) save() {
-	state := w.queue.Save()
+	state := w.queue.State()
 	state.Tree = w.saved.Tree
-	w.put(state)
+	if w.put(state) {
+		w.queue.Saved()
+	}
 }
 
-func (w *worker) put(state alerts.State) {
+// put saves a state, and reports whether it is saved.
+func (w *worker) put(state alerts.State) (ok bool) {
 	if err := w.manager.files.save(w.receiver.Name, state); err != nil {
 		if !w.saveFailing {
 			w.manager.Log.Warn("a successor of superd may repeat alerts", "error", err)
 		}
-		w.saveFailing = true
-		return
+		w.saveFailing, w.saveAgain = true, time.Now().Add(readPause)
+		return false
 	}
-	w.saved, w.saveFailing = state, false
+	w.saved, w.saveFailing, w.saveAgain = state, false, time.Time{}
+	return true
 }
 
 // saveTree saves the path of the process tree of the command, by which a successor finds processes
-// that are left.
+// that are left. If it fails, the path is in what is saved next.
 func (w *worker) saveTree(path string) {
-	if state := w.saved; state.Tree != path {
-		state.Tree = path
-		w.put(state)
+	if w.saved.Tree != path {
+		w.saved.Tree = path
+		w.put(w.saved)
 	}
 }
 

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"superd/config/codec"
 	"superd/config/document"
@@ -137,18 +139,28 @@ func (r *Receiver) checkSecret(at codec.Value, stat func(string) (fs.FileInfo, e
 	}
 	if info, err := stat(r.SecretFile); err != nil {
 		at.Warn("%s can't be examined on this machine: %w: make it, with mode 600", r.SecretFile, err)
-	} else if err := CheckSecretMode(r.SecretFile, info.Mode()); err != nil {
+	} else if err := CheckSecret(r.SecretFile, info); err != nil {
 		at.Warn("%w", err)
 	}
 }
 
-// CheckSecretMode returns why a secret must not be in a file of that mode; nil if it may.
-func CheckSecretMode(path string, mode fs.FileMode) error {
+// MaxSecret is how many bytes a file with a secret may have.
+const MaxSecret = 4 << 10
+
+// CheckSecret returns why a secret must not be in a file with these properties; nil if it may. The
+// file is to belong to superd's user or to root.
+func CheckSecret(path string, info fs.FileInfo) error {
+	mode := info.Mode()
+	owner, known := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !mode.IsRegular():
 		return fmt.Errorf("%s is not a regular file: write the secret into one", path)
 	case mode.Perm()&0o077 != 0:
 		return fmt.Errorf("%s can be read by others (mode %04o): chmod 600 it", path, mode.Perm())
+	case known && owner.Uid != 0 && int64(owner.Uid) != int64(os.Geteuid()):
+		return fmt.Errorf("%s belongs to the user with the id %d: chown it to superd's user", path, owner.Uid)
+	case info.Size() > MaxSecret:
+		return fmt.Errorf("%s has %d bytes: a secret has at most %d", path, info.Size(), MaxSecret)
 	}
 	return nil
 }

@@ -80,3 +80,24 @@ func TestParse(t *testing.T) {
 		}
 	}
 }
+
+// TestRecordedKind: the end of a run by lack of memory is recorded, once.
+func TestRecordedKind(t *testing.T) {
+	tests := []struct {
+		exit ReasonKind
+		from State
+		want ReasonKind
+	}{
+		{ReasonOutOfMemory, Running, ReasonOutOfMemory},
+		{ReasonOutOfMemory, Starting, ReasonOutOfMemory},
+		{ReasonOutOfMemory, TearingDown, ReasonWaitsForSchedule},
+		{ReasonOutOfMemory, Stopped, ReasonWaitsForSchedule},
+		{ReasonExited, Running, ReasonWaitsForSchedule},
+	}
+	for _, tt := range tests {
+		m := Machine{exitReason: Reason{Kind: tt.exit}}
+		if got := m.RecordedKind(tt.from, ReasonWaitsForSchedule); got != tt.want {
+			t.Errorf("RecordedKind(%v) after %v = %v, want %v", tt.from, tt.exit, got, tt.want)
+		}
+	}
+}

@@ -156,6 +156,15 @@ func (r Reason) OfStart() string { return phrases[r.Kind] + r.Detail }
 // And returns r with detail appended.
 func (r Reason) And(detail string) Reason { return Reason{r.Kind, r.Detail + detail} }
 
+// RecordedKind returns the kind of reason with which a change from a state to waiting is recorded:
+// shown, or that the run which has just ended was out of memory, of which alerts tell.
+func (m *Machine) RecordedKind(from State, shown ReasonKind) ReasonKind {
+	if m.exitReason.Kind == ReasonOutOfMemory && (from == Starting || from == Running) {
+		return ReasonOutOfMemory
+	}
+	return shown
+}
+
 // phrases are the beginnings of reason texts. A kind without a phrase has only its detail.
 var phrases = [reasonCount]string{
 	ReasonStarted:            "by ",

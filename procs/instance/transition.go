@@ -133,7 +133,7 @@ func recordState(in *Instance, from fsm.State) {
 	e := eventlog.Event{Kind: eventlog.State, From: from.String(), State: in.Machine.State().String()}
 	if in.AwaitsTrigger() {
 		kind, text := shownReasonIn(in, in.run.stage())
-		e.Reason, e.ReasonKind = text, kind.String()
+		e.Reason, e.ReasonKind = text, in.Machine.RecordedKind(from, kind).String()
 	} else {
 		e = eventlog.WithReason(e, in.Machine.StateReason())
 	}

@@ -45,12 +45,10 @@ func (c *Connectors) updateAccept(name string, p *config.Program) {
 	accepts := p != nil && p.Accepts() && !c.Ending()
 	for _, in := range c.Instances(name) {
 		if !accepts || !in.Machine.RunPending() {
-			if !accepts {
-				delete(c.sources, in.Name)
-			}
 			c.Sockets.Forsake(in.Name) // its run has ended before it could have it
 		}
 	}
+	c.sources.keep(name, c.serving)
 	a := c.acceptors[name]
 	switch {
 	case !accepts:
@@ -136,12 +134,12 @@ func (c *Connectors) accept(name string, fd *host.SharedFD) {
 		a.windowEnd, a.accepted = now+acceptWindow, 0
 	}
 	all, err := c.Host.Accept(fd, min(acceptBatch, acceptMost-a.accepted, c.free(p)))
-	a.accepted += len(all)
 	for _, one := range all {
-		if limit := p.Sockets.MaxPerSource; limit > 0 && one.Port != "" && c.from(name, one.Addr) >= limit {
+		if limit := p.Sockets.MaxPerSource; limit > 0 && one.Port != "" && c.sources.count(name, one.Addr) >= limit {
 			c.refuse(p, a, one)
 			continue
 		}
+		a.accepted++ // one that is refused must not let others wait
 		c.serve(p, one)
 	}
 	switch {
@@ -174,17 +172,6 @@ func (c *Connectors) serve(p *config.Program, one host.Connection) {
 	one.FD.Release()
 }
 
-// from returns how many connections of a program from an IP address are served, as far as this
-// superd has accepted them.
-func (c *Connectors) from(program, addr string) (n int) {
-	for _, in := range c.Instances(program) {
-		if !isFree(in) && c.sources[in.Name] == addr {
-			n++
-		}
-	}
-	return n
-}
-
 // refuse closes a connection from a source that has enough.
 func (c *Connectors) refuse(p *config.Program, a *acceptor, one host.Connection) {
 	one.FD.Release()
@@ -209,7 +196,7 @@ func (c *Connectors) Refused(program string) Refusals {
 
 func (c *Connectors) start(in *instance.Instance, one host.Connection) {
 	c.Sockets.Give(in.Name, one)
-	c.sources[in.Name] = one.Addr
+	c.sources.set(in.Name, source{in.Program.Name, one.Addr})
 	why := fsm.ReasonStarted.With("a connection from " + one.Peer())
 	in.Apply(in.Machine.Trigger(why, in.Conditions()))
 }
@@ -252,15 +239,30 @@ func (c *Connectors) removeSpares(name string) {
 	all := c.Instances(name)
 	last := append([]*instance.Instance(nil), all[len(all)-c.spares(p):]...)
 	for _, in := range last {
-		delete(c.sources, in.Name)
 		c.Retire(in)
 	}
+}
+
+// isServing reports whether an instance has a connection.
+func isServing(in *instance.Instance) bool {
+	return in.Machine.RunPending() || in.Machine.State().HasRun()
+}
+
+// serving returns the names of the instances of a program that have a connection.
+func (c *Connectors) serving(program string) map[string]bool {
+	names := map[string]bool{}
+	for _, in := range c.Instances(program) {
+		if isServing(in) {
+			names[in.Name] = true
+		}
+	}
+	return names
 }
 
 // Connections returns how many connections of a program are served.
 func (c *Connectors) Connections(program string) (n int) {
 	for _, in := range c.Instances(program) {
-		if in.Machine.RunPending() || in.Machine.State().HasRun() {
+		if isServing(in) {
 			n++
 		}
 	}

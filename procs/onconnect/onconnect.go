@@ -43,14 +43,14 @@ type Connectors struct {
 	idle      map[string]*idler        // likewise: those that run and have an idle_timeout
 	acceptors map[string]*acceptor     // likewise: those with a process for each connection
 	started   map[string]time.Duration // when a connection last started it, by program
-	sources   map[string]string        // address from which its last connection came, by instance
+	sources   *sources                 // of the connections that are served
 }
 
 // New returns connectors that watch nothing.
 func New(o Options) *Connectors {
 	return &Connectors{
 		Options: o, watching: map[string]*watched{}, idle: map[string]*idler{},
-		acceptors: map[string]*acceptor{}, started: map[string]time.Duration{}, sources: map[string]string{},
+		acceptors: map[string]*acceptor{}, started: map[string]time.Duration{}, sources: newSources(),
 	}
 }
 

@@ -297,7 +297,7 @@ type survey struct {
 	// Why the roll fails; empty if it does not
 	failure   string
 	extraDown bool          // an extra one is stopped, or has ended by itself
-	wait      time.Duration // until the first one that is up counts, or has waited; 0: none will
+	wait      time.Duration // until one counts, or is overdue; 0: none will
 	waiting   string        // the first one that waits for its start; empty: none
 	limit     time.Duration // how much longer it may; 0: for ever
 	overdue   string        // why one has waited for too long; empty: none has

@@ -216,3 +216,17 @@ func TestText(t *testing.T) {
 		}
 	}
 }
+
+// TestLeft: what is left of a limit gets less, and is never shown as nothing or as for ever.
+func TestLeft(t *testing.T) {
+	tests := []struct{ limit, ago, want time.Duration }{
+		{5 * time.Minute, 0, 5 * time.Minute},
+		{5 * time.Minute, 90 * time.Second, 210 * time.Second},
+		{time.Minute, time.Hour, time.Second},
+	}
+	for _, tt := range tests {
+		if got := Left(tt.limit, tt.ago); got != tt.want {
+			t.Errorf("Left(%v, %v) = %v, want %v", tt.limit, tt.ago, got, tt.want)
+		}
+	}
+}

@@ -27,6 +27,9 @@ func (r *Roll) Waiting() (replica string, limit time.Duration) {
 	return r.waiting, r.limit
 }
 
+// Left returns what is left of a limit that was given some time ago, at least a second.
+func Left(limit, ago time.Duration) time.Duration { return max(limit-ago, time.Second) }
+
 // Status returns the state of the roll.
 func (r *Roll) Status() Status {
 	return Status{Stage: r.Stage, Restarted: r.taken, Replicas: len(r.Turns), Failure: r.Failure}

@@ -117,8 +117,8 @@ func (s *Set) add(one *socket) {
 }
 
 // Configure opens, changes and closes sockets until they are those of the configuration. Those with
-// mistakes are not opened. What is not wanted leaves: it is closed when no run uses it any more, so
-// that one which a failed rolling restart keeps can be reached.
+// mistakes are not opened. What is not wanted leaves: it is closed when no run uses it any more. So
+// the runs of before that a failed rolling restart keeps stay reachable.
 func (s *Set) Configure(all []*config.Socket) {
 	wanted := map[listen.Address]bool{}
 	for _, c := range all {
@@ -151,7 +151,7 @@ func (s *Set) want(a listen.Address, c *config.Socket) {
 	one.settings, one.name = c, c.Name
 	s.stay(one)
 	if before == nil && one.fd != nil {
-		s.openRivals(a) // perhaps they waited until it was closed
+		s.openRivals(a) // it stays: those that waited for its end say now why they are not open
 	}
 	switch {
 	case one.given: // systemd has given it its settings
@@ -178,6 +178,10 @@ func (s *Set) open(one *socket) {
 	one.retry.Stop()
 	if rival := s.leavingRival(one.address); rival != nil {
 		one.attempts, one.failure = max(1, one.attempts), where(rival.address)+" leaves, and has to be closed first"
+		if one.warned != one.failure {
+			one.warned = one.failure
+			s.Log.Warn("socket not opened yet", "socket", one.name, "address", where(one.address), "error", one.failure)
+		}
 		s.Changed(one.name)
 		return
 	}
