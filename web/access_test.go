@@ -91,7 +91,7 @@ func TestRoles(t *testing.T) {
 		}
 	}
 	for _, made := range append(s.requests, readOnly.requests...) {
-		for _, never := range []string{"execute", "upgrade", "/v1/shutdown"} {
+		for _, never := range []string{"attach", "execute", "upgrade", "/v1/shutdown"} {
 			if strings.Contains(made, never) {
 				t.Errorf("superd got %s", made)
 			}
@@ -106,7 +106,7 @@ func TestCallsAreAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	never := []string{"POST /v1/programs/{name}/execute", "POST /v1/shutdown", "POST /v1/upgrade"}
+	never := []string{"POST /v1/programs/{name}/attach", "POST /v1/programs/{name}/execute", "POST /v1/shutdown", "POST /v1/upgrade"}
 	var has, want []string
 	for _, c := range calls() {
 		has = append(has, c.method+" "+c.path)

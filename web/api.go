@@ -22,7 +22,7 @@ type call struct {
 	least  role   // who may
 }
 
-// calls are those of docs/api.md, without execute, shutdown and upgrade: a login at a browser is
+// calls are those of docs/api.md, without attach, execute, shutdown and upgrade: a login at a browser is
 // not as much as one at the machine.
 func calls() []call {
 	all := []call{
