@@ -22,8 +22,8 @@ type call struct {
 	least  role   // who may
 }
 
-// calls are those of docs/api.md, without attach, execute, shutdown and upgrade: a login at a browser is
-// not as much as one at the machine.
+// calls are those of docs/api.md, without attach, execute, shutdown and upgrade: a login at a
+// browser is not as much as one at the machine.
 func calls() []call {
 	all := []call{
 		{"GET", "/v1/status", roleViewer},
