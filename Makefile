@@ -55,7 +55,6 @@ cross: ## check the types for every architecture, and build some
 	GOARCH=riscv64 go vet ./pidfd/...
 	GOARCH=riscv64 go build ./pidfd/...
 	GOARCH=arm64 go vet ./pidfd/...
-	GOARCH=arm64 go build -o /dev/null ./cmd/superd ./cmd/superd-exec ./cmd/superd-ui
 
 cross-build: ## build superd for every architecture and for macOS
 	@set -e; for arch in $(ARCHITECTURES); do \
@@ -73,19 +72,19 @@ tidy:
 	cd tests/web && go mod tidy -diff
 
 # The race detector needs cgo and a C compiler; the tests build the static superd themselves.
-# Without it run the simulation, packages whose code has one goroutine, tests that read texts, the
-# torture, whose programs have to be fast, and what measures a birth, which keeps one of Go's
-# processors under the detector. The tests of superd as a whole wait more than they compute, so four
-# of them run at a time. With the tag superd_forkexec the tests build a superd with the plain fork of
-# Go.
+# Without it run the simulation, packages whose code has one goroutine or hardly more, the tests of
+# superd as a whole, which is built without it, the torture, whose programs have to be fast, and
+# what measures a birth, which keeps one of Go's processors under the detector. The tests of superd
+# as a whole wait more than they compute, so six of them run at a time. With the tag superd_forkexec
+# the tests build a superd with the plain fork of Go.
 SIMULATION = Simulation|PlantedDefects|Exploration
-ONE_GOROUTINE = /(config|config/codec|config/document|procs/deps|procs/fsm|procs/instance|procs/instance/output|procs/snapshot|sandbox|tests/golden|tests/house|tests/table)$$
+ONE_GOROUTINE = /(cmd/superd-ui|cmd/superd/[a-z]+|compat/xmlrpc|config|config/[a-z]+|control/(locate|mistakes)|examples/.*|importer|importer/[a-z0-9]+|internal/(escape|execshim|mounts|passwd|privilege|rlimit|safepath|signame|words)|metrics|procs/(changes|counters|deps|diagnosis|enabling|fsm|instance|instance/[a-z]+|reconcile|rolling|schedule|selection|snapshot)|sandbox|tests/[a-z]+|top)$$
 FORKS      = ^Test(ExecFails|InstantExits|KilledChildIsBack|Identity|StopOrder|Upgrade)$$
 unit:
 	CGO_ENABLED=1 go test -race -timeout 10m -skip '$(SIMULATION)' \
 		$$(go list ./... | grep -v -e /tests$$ -e /tests/torture | grep -v -E '$(ONE_GOROUTINE)')
-	CGO_ENABLED=1 go test -race -timeout 10m -parallel 4 ./tests
-	go test $$(go list ./... | grep -E '$(ONE_GOROUTINE)')
+	go test -timeout 10m -parallel 6 ./tests
+	go test $$(go list ./... | grep -v /tests/torture | grep -E '$(ONE_GOROUTINE)')
 	go test -v -run '$(SIMULATION)' ./procs
 	go test -run HoldsUpNobody ./pidfd
 	go test -tags superd_forkexec ./pidfd
