@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -44,6 +45,9 @@ func openTop(t *testing.T, s *harness.Site, width, height int, as string, args .
 			t.Logf("screen %d:\n%s", p.number, p.text())
 		}
 		_ = p.tmux("kill-server").Run() // fails if it has not begun
+		harness.Until(t, "tmux ends, with what runs in it", func() bool {
+			return !slices.ContainsFunc(s.Processes(), p.runs)
+		})
 	})
 	start := p.tmux("-f", "/dev/null", "new-session", "-d", "-x", strconv.Itoa(width), "-y", strconv.Itoa(height), script,
 		";", "set-option", "-s", "set-clipboard", "on") // it keeps what is copied
@@ -51,6 +55,12 @@ func openTop(t *testing.T, s *harness.Site, width, height int, as string, args .
 		t.Fatalf("start tmux: %v\n%s", err, out)
 	}
 	return p
+}
+
+// runs reports whether a process is tmux itself, or runs in it.
+func (p *pane) runs(process harness.Process) bool {
+	return strings.Contains(process.Command, p.socket) || strings.Contains(process.Command, "utempter") ||
+		slices.ContainsFunc(process.Env, func(v string) bool { return strings.HasPrefix(v, "TMUX="+p.socket) })
 }
 
 func (p *pane) tmux(args ...string) *exec.Cmd {

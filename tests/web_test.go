@@ -184,6 +184,7 @@ func TestWeb(t *testing.T) {
 	s.WaitStatus("crashes", "restarts while no page is open", func(st harness.Status) bool { return st.Restarts > restarts+3 })
 	ctx, cancel = context.WithCancel(t.Context())
 	defer cancel()
+	events = make(chan map[string]any, 100_000) // the one before may have later events
 	go w.events(ctx, fmt.Sprint(last), events)
 	n := 0
 	follow("five more", func(map[string]any) bool { n++; return n == 5 })
