@@ -39,7 +39,6 @@ columns: ## check that comments and prose end at column 100
 vet:
 	go vet ./...
 	go -C tools vet ./...
-	go -C tests/web vet ./...
 
 lint: ## run golangci-lint with the linters of .golangci.yml
 	$(TOOL) golangci-lint run ./...
@@ -75,15 +74,15 @@ tidy:
 # Without it run the simulation, packages whose code has one goroutine or hardly more, the tests of
 # superd as a whole, which is built without it, the torture, whose programs have to be fast, and
 # what measures a birth, which keeps one of Go's processors under the detector. The tests of superd
-# as a whole wait more than they compute, so six of them run at a time. With the tag superd_forkexec
+# as a whole wait more than they compute, so eight of them run at a time. With the tag superd_forkexec
 # the tests build a superd with the plain fork of Go.
 SIMULATION = Simulation|PlantedDefects|Exploration
-ONE_GOROUTINE = /(cmd/superd-ui|cmd/superd/[a-z]+|compat/xmlrpc|config|config/[a-z]+|control/(locate|mistakes)|examples/.*|importer|importer/[a-z0-9]+|internal/(escape|execshim|mounts|passwd|privilege|rlimit|safepath|signame|words)|metrics|procs/(changes|counters|deps|diagnosis|enabling|fsm|instance|instance/[a-z]+|reconcile|rolling|schedule|selection|snapshot)|sandbox|tests/[a-z]+|top)$$
+ONE_GOROUTINE = /(cmd/superd-ui|cmd/superd/[a-z]+|compat/xmlrpc|config|config/[a-z]+|control/(locate|mistakes)|examples/.*|importer|importer/[a-z0-9]+|internal/(escape|execshim|mounts|passwd|privilege|rlimit|safepath|signame|words)|metrics|procs|procs/(changes|counters|deps|diagnosis|enabling|fsm|instance|instance/[a-z]+|reconcile|rolling|schedule|selection|snapshot)|sandbox|tests/[a-z]+|top)$$
 FORKS      = ^Test(ExecFails|InstantExits|KilledChildIsBack|Identity|StopOrder|Upgrade)$$
 unit:
 	CGO_ENABLED=1 go test -race -timeout 10m -skip '$(SIMULATION)' \
 		$$(go list ./... | grep -v -e /tests$$ -e /tests/torture | grep -v -E '$(ONE_GOROUTINE)')
-	go test -timeout 10m -parallel 6 ./tests
+	go test -timeout 10m -parallel 8 ./tests
 	go test $$(go list ./... | grep -v /tests/torture | grep -E '$(ONE_GOROUTINE)')
 	go test -v -run '$(SIMULATION)' ./procs
 	go test -run HoldsUpNobody ./pidfd

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -133,19 +134,49 @@ func goBuild(path, pkg string, flags ...string) error {
 // BuildVersion builds a superd of another version as a file of the site, and returns its path.
 func (s *Site) BuildVersion(name, version string) string {
 	s.T.Helper()
-	if err := build(s.Path(name), "-ldflags=-X main.version="+version); err != nil {
+	built := s.once("version-"+version, func(path string) error {
+		return build(path, "-ldflags=-X main.version="+version)
+	})
+	text, err := os.ReadFile(built)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	if err := os.WriteFile(s.Path(name), text, 0o755); err != nil { // a test may replace its own
 		s.T.Fatal(err)
 	}
 	return s.Path(name)
 }
 
+// building is held while a binary is built that several tests use.
+var building sync.Mutex
+
+// once returns the path of a binary that build builds for the first test that needs it. It is not
+// in PATH.
+func (s *Site) once(name string, build func(path string) error) string {
+	s.T.Helper()
+	superd, err := exec.LookPath("superd")
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	path := filepath.Join(filepath.Dir(superd), "built", name)
+	building.Lock()
+	defer building.Unlock()
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	if err := build(path); err != nil {
+		s.T.Fatal(err)
+	}
+	return path
+}
+
 // BuildUI builds superd-ui and puts it into PATH for the commands of the site.
 func (s *Site) BuildUI() {
 	s.T.Helper()
-	if err := goBuild(s.Path("ui/superd-ui"), "superd/cmd/superd-ui", "-ldflags=-s -w"); err != nil {
-		s.T.Fatal(err)
-	}
-	s.Env = append(s.Env, "PATH="+s.Path("ui")+":"+os.Getenv("PATH"))
+	built := s.once("ui/superd-ui", func(path string) error {
+		return goBuild(path, "superd/cmd/superd-ui", "-ldflags=-s -w")
+	})
+	s.Env = append(s.Env, "PATH="+filepath.Dir(built)+":"+os.Getenv("PATH"))
 }
 
 // BuildChild builds the child as a static binary at a path. The test itself may need libraries.
