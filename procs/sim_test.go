@@ -124,7 +124,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		fifos:          map[string]string{},
 	}
 	h.listens = newListenModel(seed)
-	h.rolling = rollModel{drawn: seed%8 == 0, failed: map[string]bool{}, extras: map[instanceView]bool{}, staged: map[string]time.Duration{}}
+	h.rolling = rollModel{drawn: seed%8 == 0, failed: map[string]bool{}, extras: map[instanceView]bool{}, staged: map[string]time.Duration{}, begun: map[string]bool{}}
 	h.kernel = hosttest.New(h.v, h.rng, h.fail)
 	h.kernel.Mix = hosttest.FaultMix{
 		Crash:       h.pick(0, 0.5, 1),

@@ -139,7 +139,8 @@ func (h *history) checkDelay(in instanceView, model *model) {
 		// The clock may advance a little between the end and this check.
 		return got <= want*(1+b.Jitter)+float64(time.Millisecond) && got >= want-float64(50*time.Millisecond)
 	}
-	taken := h.rolling.rolls[in.program().Name].Turns[in.name()].Taken
+	name := in.program().Name
+	taken := h.rolling.rolls[name].Turns[in.name()].Taken || h.rolling.begun[name] || h.rolling.failed[name]
 	switch {
 	case fits(model.retries):
 	// The roll has restarted it, which a crash of superd has hidden

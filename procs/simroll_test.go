@@ -21,6 +21,7 @@ type rollModel struct {
 	failed map[string]bool
 	extras map[instanceView]bool    // instances that are, or were, extra replicas
 	staged map[string]time.Duration // when the roll of a program began its present stage
+	begun  map[string]bool          // programs with a roll, even one that was over in the same turn
 }
 
 // drawRolling draws how a program is rolled.
@@ -71,6 +72,7 @@ func (h *history) drawRoll() {
 			}
 		}
 		h.logf("roll %s, %d canaries", name, canary)
+		h.rolling.begun[config.ProgramOf(name)] = true
 		_, err = h.sup.RestartRolling([]string{name}, canary, h.startedByRoll(stopped, done))
 	}
 	if err != nil {

@@ -88,6 +88,10 @@ func TestSimulationSeeds(t *testing.T) {
 		{1801000000180984, superd, "a reload hides the reason of a requested restart: TestReasonOfARequestedRestart in fsm"},
 		{1801000000137672, observer, "a roll fails in the first turn of a successor"},
 		{1801000000016559, observer, "a reload changes the outcome of a run that had counted as a failure"},
+		{1804000000053662, observer, "a successor does not know a main process whose record was not written"},
+		{1804000000002624, observer, "a roll that a crash of superd ends has restarted an instance"},
+		{1804000000070880, superd, "a roll that fails for its extra replica stays held: TestNext in rolling"},
+		{1804000000086576, superd, "as 1804000000070880"},
 		{3986, superd, "the private_tmp of a start that superd was killed during is not removed"},
 	}
 	// With log files: a program kept a file that another one waited for, and replacements kept a

@@ -201,10 +201,10 @@ func (r *Roll) Next(all []Replica, l Limits) (restart []string, wait time.Durati
 		return nil, s.wait
 	case s.failure != "" && (l.Abort || s.extraDown):
 		r.Fail(s.failure)
-		return nil, s.wait
+		return r.Next(all, l) // it may be over at once
 	case s.overdue != "" && r.Stage != snapshot.RollAwaits:
 		r.Fail(s.overdue)
-		return nil, s.wait
+		return r.Next(all, l)
 	case r.Stage == snapshot.RollStarts:
 		restart, waiting := r.restarts(all, true, spare)
 		if len(restart) > 0 || waiting || s.extraReady < r.Extra {

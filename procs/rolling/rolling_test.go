@@ -57,6 +57,7 @@ func TestNext(t *testing.T) {
 		{"and may fail", roll(snapshot.RollStarts, 1, due), with(up(2, 1), 2, is(Failed)), Limits{}, snapshot.RollStarts, "", ""},
 		{"the canary fails", roll(snapshot.RollAwaits, 1, due), with(up(2, 1), 2, is(Failed)), abort, snapshot.RollEnds, "", "the extra replica web@3 failed: "},
 		{"an extra one is stopped", roll(snapshot.RollAwaits, 1, due), with(up(2, 1), 2, is(Stopped)), Limits{}, snapshot.RollEnds, "", "the extra replica web@3 is down: "},
+		{"an extra one ends during the restarts", roll(snapshot.RollRestarts, 1, taken), with(with(up(2, 1), 0, renewed), 2, ended), abort, snapshot.RollEnds, "", "the extra replica web@3 is down: "},
 		{"without an extra one", roll(snapshot.RollStarts, 0, due), up(2, 0), Limits{MaxUnavailable: 1}, snapshot.RollRestarts, "web@1", ""},
 		{"one that is not up costs nothing", roll(snapshot.RollRestarts, 0, due), with(up(2, 0), 1, is(Coming)), Limits{MaxUnavailable: 1}, snapshot.RollRestarts, "web@2", ""},
 		{"one that has ended is restarted", roll(snapshot.RollRestarts, 0, due), with(up(2, 0), 1, ended), Limits{MaxUnavailable: 1}, snapshot.RollRestarts, "web@2", ""},

@@ -77,14 +77,14 @@ func (p *Process) IsCommand() bool { return p.isLauncher }
 // has ended, and whose main process superd has not found.
 func (k *Kernel) mayBeMain(p *Process) bool {
 	launcher := k.launchers[p.Instance]
-	return launcher != nil && launcher.Zombie && p.start >= launcher.start
+	return launcher != nil && launcher.Zombie && launcher.foundBy != k.session && p.start >= launcher.start
 }
 
 // mainOpened makes a process that superd opens the expected main process, if that of its run is a
 // launcher that has ended.
 func (k *Kernel) mainOpened(p *Process) {
 	if launcher := k.launchers[p.Instance]; launcher != nil && launcher != p {
-		delete(k.launchers, p.Instance)
+		launcher.foundBy = k.session // a successor may not have its record
 	}
 	if main := k.mains[p.Run]; main != nil && main.isLauncher && main.Zombie && main != p {
 		k.setMain(p.Run, p)

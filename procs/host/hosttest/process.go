@@ -37,12 +37,13 @@ type Process struct {
 	k           *Kernel
 	start       uint64
 	reaped      bool
-	exitInfo    bool       // whether the kernel reports its exit status after the reaping
-	notifies    bool       // whether it has a notify socket
-	parent      *Process   // live parent of a successor
-	isSuccessor bool       // whether it is a successor, which leads no group
-	isLauncher  bool       // whether its main process is another one, which it starts
-	children    []*Process // its successors
+	exitInfo    bool        // whether the kernel reports its exit status after the reaping
+	notifies    bool        // whether it has a notify socket
+	parent      *Process    // live parent of a successor
+	isSuccessor bool        // whether it is a successor, which leads no group
+	isLauncher  bool        // whether its main process is another one, which it starts
+	foundBy     *loop.Scope // of the superd that has found that; nil: none
+	children    []*Process  // its successors
 	// Whether superd spawned it and the loop does not have the result yet
 	resultPending bool
 	atEnd         func()     // called at its end; may be nil
