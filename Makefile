@@ -77,18 +77,19 @@ tidy:
 # as a whole wait more than they compute, so eight of them run at a time. With the tag superd_forkexec
 # the tests build a superd with the plain fork of Go.
 SIMULATION = Simulation|PlantedDefects|Exploration
-ONE_GOROUTINE = /(cmd/superd-ui|cmd/superd/[a-z]+|compat/xmlrpc|config|config/[a-z]+|control/(locate|mistakes)|examples/.*|importer|importer/[a-z0-9]+|internal/(escape|execshim|mounts|passwd|privilege|rlimit|safepath|signame|words)|metrics|procs|procs/(changes|counters|deps|diagnosis|enabling|fsm|instance|instance/[a-z]+|reconcile|rolling|schedule|selection|snapshot)|sandbox|tests/[a-z]+|top)$$
+ONE_GOROUTINE = /(cmd/superd-ui|cmd/superd/[a-z]+|compat/xmlrpc|config|config/[a-z]+|control/(locate|mistakes)|examples/.*|importer|importer/[a-z0-9]+|internal/(escape|execshim|mounts|passwd|privilege|rlimit|safepath|signame|words)|metrics|procs/(changes|counters|deps|diagnosis|enabling|fsm|instance|instance/[a-z]+|reconcile|rolling|schedule|selection|snapshot)|sandbox|tests/[a-z]+|top)$$
 FORKS      = ^Test(ExecFails|InstantExits|KilledChildIsBack|Identity|StopOrder|Upgrade)$$
 unit:
 	CGO_ENABLED=1 go test -race -timeout 10m -skip '$(SIMULATION)' \
-		$$(go list ./... | grep -v -e /tests$$ -e /tests/torture | grep -v -E '$(ONE_GOROUTINE)')
+		$$(go list ./... | grep -v -e /procs$$ -e /tests$$ -e /tests/torture | grep -v -E '$(ONE_GOROUTINE)')
 	go test -timeout 10m -parallel 8 ./tests
 	go test $$(go list ./... | grep -v /tests/torture | grep -E '$(ONE_GOROUTINE)')
+	go test -skip '$(SIMULATION)' ./procs
 	go test -v -run '$(SIMULATION)' ./procs
 	go test -run HoldsUpNobody ./pidfd
 	go test -tags superd_forkexec ./pidfd
 	go test -tags superd_forkexec -run '$(FORKS)' ./tests
-	go test ./tests/torture -torture.kills 30
+	go test ./tests/torture -torture.kills 10
 	go -C tools test ./...
 
 # The program is built by the tests, which the cache of results does not know: -count=1.
