@@ -70,20 +70,17 @@ tidy:
 	cd tools && go mod tidy -diff
 	cd tests/web && go mod tidy -diff
 
-# The race detector needs cgo and a C compiler; the tests build the static superd themselves.
-# Without it run the simulation, packages whose code has one goroutine or hardly more, the tests of
-# superd as a whole, which is built without it, the torture, whose programs have to be fast, and
-# what measures a birth, which keeps one of Go's processors under the detector. The tests of superd
-# as a whole wait more than they compute, so eight of them run at a time. With the tag superd_forkexec
-# the tests build a superd with the plain fork of Go.
-SIMULATION = Simulation|PlantedDefects|Exploration
-ONE_GOROUTINE = /(cmd/superd-ui|cmd/superd/[a-z]+|compat/xmlrpc|config|config/[a-z]+|control/(locate|mistakes)|examples/.*|importer|importer/[a-z0-9]+|internal/(escape|execshim|mounts|passwd|privilege|rlimit|safepath|signame|words)|metrics|procs/(changes|counters|deps|diagnosis|enabling|fsm|instance|instance/[a-z]+|reconcile|rolling|schedule|selection|snapshot)|sandbox|tests/[a-z]+|top)$$
+# The race detector needs cgo and a C compiler. It runs with the packages that have goroutines beside
+# the loop's, without their longest tests, which run again without it. The tests of superd as a
+# whole build the static superd themselves, and wait more than they compute, so eight of them run at
+# a time. With the tag superd_forkexec the tests build a superd with the plain fork of Go.
+SIMULATION = Simulation|PlantedDefects
+RACES      = /(alerts|alerts/.*|control/remote|control/server|keeper|keeper/.*|logs|logs/.*|loop|loop/task|pidfd|procs/(eventlog|execprobe|handover|journal|linux|linux/.*|notify|onconnect|outputevents|probe|pty|reaper|rundir|sockets)|signals)$$
 FORKS      = ^Test(ExecFails|InstantExits|KilledChildIsBack|Identity|StopOrder|Upgrade)$$
 unit:
-	CGO_ENABLED=1 go test -race -timeout 10m -skip '$(SIMULATION)' \
-		$$(go list ./... | grep -v -e /procs$$ -e /tests$$ -e /tests/torture | grep -v -E '$(ONE_GOROUTINE)')
+	CGO_ENABLED=1 go test -race -short -timeout 10m $$(go list ./... | grep -E '$(RACES)')
 	go test -timeout 10m -parallel 8 ./tests
-	go test $$(go list ./... | grep -v /tests/torture | grep -E '$(ONE_GOROUTINE)')
+	go test ./logs $$(go list ./... | grep -v -E '$(RACES)' | grep -v -e /procs$$ -e /tests$$ -e /tests/torture)
 	go test -skip '$(SIMULATION)' ./procs
 	go test -v -run '$(SIMULATION)' ./procs
 	go test -run HoldsUpNobody ./pidfd
