@@ -116,7 +116,7 @@ test-containers: ## test superd as PID 1 of containers made by runc (root)
 	tests/containers/install-deps.sh
 	go test ./tests/containers -count=1 -timeout 10m -v -containers
 
-test-metrics: ## have Debian's Prometheus scrape and check the metrics of superd (root; 2 minutes)
+test-metrics: ## have Debian's Prometheus scrape and check the metrics of superd (root; 4 minutes)
 	tests/prometheus/install-deps.sh
 	go test ./tests/prometheus -prometheus -count=1 -v -timeout 10m
 

@@ -78,6 +78,7 @@ type history struct {
 	policy          policyModel
 	rolling         rollModel
 	listens         listenModel
+	executes        executeModel
 	graph           simGraph
 	ended           bool
 	pending         int        // commands without a result yet
@@ -123,7 +124,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		checks:         map[string][]restartCheck{},
 		fifos:          map[string]string{},
 	}
-	h.listens = newListenModel(seed)
+	h.listens, h.executes = newListenModel(seed), newExecuteModel(seed)
 	h.rolling = rollModel{drawn: seed%8 == 0, failed: map[string]bool{}, extras: map[instanceView]bool{}, staged: map[string]time.Duration{}, begun: map[string]bool{}}
 	h.kernel = hosttest.New(h.v, h.rng, h.fail)
 	h.kernel.Mix = hosttest.FaultMix{

@@ -51,6 +51,7 @@ type model struct {
 	hookDue         time.Duration // of its last hook
 	hookBegan       time.Duration // when the current hook began
 	runFailed       bool          // whether superd itself ends the run
+	unknownMain     bool          // only a start record tells of its main process
 	// Whether the last run failed, whatever its exit status: superd ended it, or it never became
 	// ready
 	failed        bool
@@ -110,6 +111,7 @@ func (h *history) check() {
 	}
 	h.graph.checked = false
 	h.checkConnections()
+	h.checkExecutions()
 	h.checkOrphans()
 	h.checkPolicy()
 	h.observeRolls()
@@ -458,7 +460,7 @@ func (h *history) checkRest() {
 			}
 		}
 	}
-	if fds, want := h.v.OpenFDs(), mains+leftovers+h.kernel.NotifyFDs()+checks+len(h.kernel.Listening()); fds != want {
+	if fds, want := h.v.OpenFDs(), mains+leftovers+h.kernel.NotifyFDs()+checks+len(h.kernel.Listening())+h.executes.known(); fds != want {
 		h.fail("%d descriptors are open: %d main processes, %d for notifications", fds, mains, h.kernel.NotifyFDs())
 	}
 }

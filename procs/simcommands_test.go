@@ -176,13 +176,27 @@ func (h *history) checkAcknowledged(pid int, start uint64) {
 	for key, text := range state.Values {
 		var v snapshot.Instance
 		if !strings.HasPrefix(key, snapshot.InstanceKey("")) || json.Unmarshal(text, &v) != nil ||
-			v.Run == nil || v.Run.Main == nil {
+			v.Run == nil || v.Run.Main == nil || laterStart(state.Values, key, v.Run.ID) {
 			continue
 		}
 		if v.Run.Main.Pid == pid && v.Run.Main.Start == start && v.Run.Launch != snapshot.LaunchSearched {
 			h.fail("the exit of %d is acknowledged, and the journal has it as alive: %s", pid, key)
 		}
 	}
+}
+
+// laterStart reports whether the journal has the start of another run of the instance than the
+// record of that key: that run is later, and the successor restores it.
+func laterStart(values map[string]json.RawMessage, key, run string) bool {
+	starts := snapshot.StartKey(strings.TrimPrefix(key, snapshot.InstanceKey("")), 0)
+	for other, text := range values {
+		var start snapshot.Start
+		if strings.HasPrefix(other, strings.TrimSuffix(starts, "0")) && json.Unmarshal(text, &start) == nil &&
+			start.Run != run {
+			return true
+		}
+	}
+	return false
 }
 
 // checkExits checks that the keeper need not keep any exit of a process that superd knows.

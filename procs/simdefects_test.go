@@ -170,6 +170,7 @@ var defects = []defect{
 			r.StartDeadline = h.v.Now() + time.Minute
 		}
 	})},
+	{name: "what the operator executes outlives the program", kernel: hosttest.Defects{SparesExecuted: true}},
 	{name: "a message is read before its consequences are saved", kernel: hosttest.Defects{DropsUnsaved: true}},
 	{name: "a change of the main process goes unnoticed", kernel: hosttest.Defects{IgnoresMainPID: true}},
 	{name: "a process of another program is taken as the main one", kernel: hosttest.Defects{AnyMain: true}},

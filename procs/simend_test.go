@@ -33,7 +33,7 @@ func (h *history) observe(in instanceView, model *model) {
 		model.endedRun = last
 		ran := h.kernel.Main(last.ID())
 		_, at := in.LastExit()
-		if ran != nil && last.Stable(at) >= in.program().Backoff.ResetAfter {
+		if ran != nil && !model.unknownMain && last.Stable(at) >= in.program().Backoff.ResetAfter {
 			model.retries, model.startLimitHit = 0, false
 		}
 	}
@@ -45,6 +45,7 @@ func (h *history) observe(in instanceView, model *model) {
 				model.resetFailed()
 			}
 		}
+		model.unknownMain = r.Unidentified()
 		h.policy.begun = true
 		h.checkReady(in, model)
 	}

@@ -51,6 +51,10 @@ func (h *history) command() {
 		h.resetFailed(name)
 		return
 	}
+	if h.executes.drawn && h.executes.rng.IntN(2) == 0 {
+		h.execute(name)
+		return
+	}
 	op := []Op{OpStart, OpStop, OpRestart}[h.rng.IntN(3)]
 	if h.drawsCommands && !h.drawsRestarts && op == OpRestart {
 		op = OpStart

@@ -59,10 +59,11 @@ const (
 // AtRest reports whether the instance has no processes and no start is due at once.
 func (s State) AtRest() bool { return s == Stopped || s == Exited || s == Failed }
 
+// Serves reports whether there is a main process that has not been told to stop.
+func (s State) Serves() bool { return s == Starting || s == Running || s == StopPending }
+
 // Lives reports whether there is a main process.
-func (s State) Lives() bool {
-	return s == Starting || s == Running || s == StopPending || s == Stopping || s == Killing
-}
+func (s State) Lives() bool { return s.Serves() || s == Stopping || s == Killing }
 
 // HasRun reports whether there is a run: from the first hook to the end of the teardown.
 func (s State) HasRun() bool { return s == Spawning || s.Lives() || s == TearingDown }

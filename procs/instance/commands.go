@@ -20,7 +20,7 @@ func (in *Instance) Reload(done ...func(beside.Outcome)) {
 
 // Execute executes a command beside the main process: see [beside.Commands.Execute].
 func Execute(in *Instance, o beside.ExecuteOptions) (end func(), err error) {
-	if in.run == nil || in.run.main.process == nil {
+	if in.run == nil || in.run.main.process == nil || !in.Machine.State().Serves() {
 		return nil, fmt.Errorf("%s is %s: a command is executed beside a running program", in.Name, in.Machine.State())
 	}
 	return in.run.ownBeside().Execute(o).End, nil

@@ -75,9 +75,7 @@ func (m *mainProcess) reap(process host.Process) {
 		return
 	}
 	m.scope.Close()
-	if r.listener != nil {
-		r.listener = nil
-	}
+	r.listener = nil
 	now := in.Env.Loop.Now()
 	pid, ran, stable, before := m.process.Pid(), now-m.startedAt, r.stable(now), in.Machine.State()
 	if pid == 0 {

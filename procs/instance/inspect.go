@@ -103,6 +103,9 @@ func (v RunView) Stable(at time.Duration) time.Duration { return v.r.stable(at) 
 // HasProcess reports whether the main process exists and its exit is not known yet.
 func (v RunView) HasProcess() bool { return v.r != nil && v.r.main.process != nil }
 
+// Unidentified reports whether only a start record tells of the main process.
+func (v RunView) Unidentified() bool { return v.HasProcess() && v.r.main.process.Pid() == 0 }
+
 // Process returns the host's main process; nil: the run has none, or it was gone at recovery.
 func (v RunView) Process() host.Process { return hostProcess(v.r.main.process) }
 

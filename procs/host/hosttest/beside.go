@@ -12,6 +12,7 @@ const (
 	ReloadArgument    = "reload_command"
 	PostStartArgument = "post_start"
 	StopKeyArgument   = "stop_command"
+	ExecuteArgument   = "execute" // by the operator
 )
 
 // A CommandLog has how often the commands of one key were started for a run, and how they ended.

@@ -77,6 +77,7 @@ type Defects struct {
 	HidesFromBusy     bool // a socket does not become readable while a program has it
 	LeaksConnections  bool // a connection is never closed in superd
 	IgnoresSettings   bool // an open socket keeps its settings
+	SparesExecuted    bool // what the operator executes is never killed as a group
 }
 
 func (k *Kernel) chance(p float64) bool { return p > 0 && k.rng.Float64() < p }

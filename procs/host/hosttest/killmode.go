@@ -21,7 +21,7 @@ func (k *Kernel) AllowKillMode(program string, mode config.KillMode) {
 func (k *Kernel) checkStop(p *Process, sig syscall.Signal, group bool) {
 	modes := k.modes[config.ProgramOf(p.Instance)]
 	switch {
-	case len(modes) == 0, p.Role == RolePreStart, p.Role == RolePostStop,
+	case len(modes) == 0, p.Role == RolePreStart, p.Role == RolePostStop, p.Key == ExecuteArgument,
 		strings.HasSuffix(p.Instance, host.ProbeSuffix):
 		return
 	}
@@ -59,6 +59,13 @@ type killRule struct {
 // AllowKill records that the program has that kill_signal and final_kill. The kills of a program
 // without a record are not checked.
 func (k *Kernel) AllowKill(p *config.Program) {
+	if p.NoFinalKill {
+		for other := range k.Processes() { // they may have ignored the signal before a reload
+			if config.ProgramOf(other.Instance) == p.Name && other.ignored != 0 && !other.Zombie && !other.Dying {
+				other.endLate()
+			}
+		}
+	}
 	k.kills[p.Name] = append(k.kills[p.Name], killRule{p.KillSignal, p.NoFinalKill})
 }
 

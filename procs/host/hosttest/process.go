@@ -49,10 +49,11 @@ type Process struct {
 	atEnd         func()     // called at its end; may be nil
 	scope         loop.Scope // of what it does by itself
 	handles       []*Handle
-	firstHandle   [1]*Handle  // storage of handles
-	service       Service     // storage of Service, unless it has that of its parent
-	log           *CommandLog // of a command beside a main process; may be nil
-	Key           string      // of that command
+	firstHandle   [1]*Handle     // storage of handles
+	ignored       syscall.Signal // last stop signal that it ignored
+	service       Service        // storage of Service, unless it has that of its parent
+	log           *CommandLog    // of a command beside a main process; may be nil
+	Key           string         // of that command
 }
 
 // A Role is what a process is to its instance.
@@ -275,10 +276,18 @@ func (h *Handle) signal(sig syscall.Signal, group bool) error {
 		}
 		p.scope.After(delay, func() { p.End(pidfd.Exit{Known: true, Signal: sig}) })
 	// SIGABRT is from the watchdog
-	case (sig == syscall.SIGTERM || sig == syscall.SIGABRT) && k.mayBeSpared(p.Instance):
-		p.scope.After(k.upTo(10*time.Minute), func() { p.End(pidfd.Exit{Known: true, Signal: sig}) })
+	case sig == syscall.SIGTERM || sig == syscall.SIGABRT:
+		if p.ignored = sig; k.mayBeSpared(p.Instance) {
+			p.endLate()
+		}
 	}
 	return nil
+}
+
+// endLate lets a process end minutes after a signal that it ignored.
+func (p *Process) endLate() {
+	sig := p.ignored
+	p.scope.After(p.k.upTo(10*time.Minute), func() { p.End(pidfd.Exit{Known: true, Signal: sig}) })
 }
 
 // deadly reports whether no process ignores the signal: SIGQUIT stands for any kill_signal.
@@ -288,6 +297,9 @@ func deadly(sig syscall.Signal) bool { return sig == syscall.SIGKILL || sig == s
 func (h *Handle) SignalGroup(sig syscall.Signal) error {
 	if h.Process.isSuccessor {
 		return fmt.Errorf("signal: %w", pidfd.ErrGone)
+	}
+	if h.Process.Key == ExecuteArgument && h.Process.k.Defects.SparesExecuted {
+		return nil
 	}
 	return h.signal(sig, true)
 }

@@ -147,9 +147,9 @@ func (b *Commands) Leave(to fsm.State) {
 	if to != fsm.Running && to != fsm.StopPending {
 		b.dropChecks()
 		b.reload.abort()
-		if to != fsm.Starting {
-			b.endExecutions()
-		}
+	}
+	if !to.Serves() {
+		b.endExecutions()
 	}
 }
 
