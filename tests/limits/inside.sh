@@ -27,7 +27,7 @@ status_of() { superd ctl status --json "$1" || [ $? = 3 ]; }
 # field NAME KEY: of the status of one program, a string or a number.
 field() { status_of "$1" 2>/dev/null | tr ',{' '\n\n' | sed -n "s/^ *\"$2\": *\"\{0,1\}\([^\"]*\)\"\{0,1\} *$/\1/p" | head -n 1; }
 is() { [ "$(field "$1" "$2")" = "$3" ]; }
-reason_of() { status_of "$1" | sed -n 's/.*"reason": *"\(.*\)".*/\1/p'; }
+reason_of() { status_of "$1" | sed -n 's/.*"reason": *"\(\([^"\\]\|\\.\)*\)".*/\1/p'; }
 cgroup_of() { echo "/sys/fs/cgroup$(sed -n s/^0:://p "/proc/$(field "$1" pid)/cgroup")"; }
 
 systemctl start "$unit"
@@ -39,6 +39,8 @@ ok "each program has a cgroup, and without limits no controller is taken"
 superd ctl start --no-wait hog >/dev/null
 until_true "hog has ended" is hog state failed
 reason_of hog | grep -F "out of memory" >/dev/null || fail "the end of hog: $(reason_of hog)"
+until_true "the alert is there" grep -qs '"condition": *"oom"' /run/alert
+grep -q '"program": *"hog"' /run/alert || fail "the alert: $(cat /run/alert)"
 pgrep -x tr >/dev/null && fail "a part of hog has survived"
 ok "memory: $(reason_of hog)"
 
@@ -58,6 +60,7 @@ for setting in "memory.high $((40000000 / 4096 * 4096))" "memory.max max" "cpu.w
 done
 [ ! -e "$writer/memory.swap.max" ] || [ "$(cat "$writer/memory.swap.max")" = 0 ] || fail "writer may swap"
 grep -E "^[0-9]+:[0-9]+ rbps=max wbps=1000000 riops=max wiops=max$" "$writer/io.max" >/dev/null || fail "io.max of writer: $(cat "$writer/io.max")"
+until_true "writer has written" grep -qs written /var/log/superd/writer.log
 before=$(grep -c written /var/log/superd/writer.log)
 sleep 9
 rounds=$(($(grep -c written /var/log/superd/writer.log) - before))
@@ -125,7 +128,7 @@ reason_of spin | grep -F "no cgroup v2 controller cpu here: superd's cgroup /mix
 is spin state failed || fail "spin is $(field spin state)"
 ok "refused: $(reason_of spin)"
 kill %1
-wait %1 || true
+wait %1 2>/dev/null || true
 superd ctl start spin >/dev/null || fail "spin does not run: $(reason_of spin)"
 [ "$(cat /sys/fs/cgroup/mixed/cgroup.subtree_control)" = cpu ] || fail "controllers: $(cat /sys/fs/cgroup/mixed/cgroup.subtree_control)"
 kill -TERM $superd
