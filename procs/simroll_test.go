@@ -176,7 +176,8 @@ func (h *history) observeRoll(name string, roll *snapshot.Roll, up map[instanceV
 		case is:
 			up[in] = true
 			now++
-		case before && in.target().By.Is(fsm.ActorRoll) && in.Machine().RestartPending():
+		// One whose main process has just ended is taken at no cost
+		case before && in.target().By.Is(fsm.ActorRoll) && in.Machine().RestartPending() && in.state() != fsm.TearingDown:
 			taken = append(taken, in.name())
 		case before: // in the same turn, for another reason
 			others++

@@ -41,10 +41,8 @@ func updateFlapping(in *Instance, from, to fsm.State) {
 	case fsm.Stopped, fsm.Exited, fsm.Failed:
 		endFlapping(in, "it is "+to.String())
 	}
-	if f.steady != nil {
-		f.steady.Stop()
-		f.steady = nil
-	}
+	f.steady.Stop()
+	f.steady = nil
 }
 
 // armSteady ends the flapping after a time in which the instance stays ready.

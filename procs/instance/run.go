@@ -62,7 +62,7 @@ func (r *run) stable(now time.Duration) time.Duration {
 
 // hasLeftovers reports whether the run needs a teardown.
 func (r *run) hasLeftovers() bool {
-	return r.in.probing() || r.program.RemovesDirectories() || r.hadProcess && (len(r.program.PostStop) > 0 ||
+	return r.in.probing() || r.beside.Executing() || r.program.RemovesDirectories() || r.hadProcess && (len(r.program.PostStop) > 0 ||
 		!sparesAll(r) && !r.in.Tree.Empty())
 }
 

@@ -28,6 +28,9 @@ func (r *run) leftoversKilled() {
 		in.checks.WhenIdle(func() { r.leftoversKilled() })
 		return
 	}
+	if r.beside.WhenExecuted(func() { r.killLeftovers(r.stop.teardownDeadline) }) {
+		return // what was executed may have left processes
+	}
 	if r.postStopped || len(r.program.PostStop) == 0 || in.Env.Owner.Phase().Hurry {
 		removeDirectories(r)
 		return

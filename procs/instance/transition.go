@@ -83,10 +83,8 @@ func armRestart(in *Instance, delay time.Duration) {
 
 // disarmRestart cancels RestartDue, if that is pending.
 func disarmRestart(in *Instance) {
-	if in.restartTimer != nil {
-		in.restartTimer.Stop()
-		in.restartTimer = nil
-	}
+	in.restartTimer.Stop()
+	in.restartTimer = nil
 }
 
 // CompleteTransition is the instance's own share of a transition whose effects are performed. It

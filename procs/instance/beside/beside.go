@@ -56,6 +56,8 @@ type Run interface {
 	Changed()
 	// Record puts an event of the instance into the event log.
 	Record(e eventlog.Event)
+	// MarkUnkillable reports what the end of the run waits for.
+	MarkUnkillable(why string)
 	// Reloaded is called at the end of a reload.
 	Reloaded(end *snapshot.ReloadEnd)
 
@@ -80,6 +82,7 @@ type Commands struct {
 	stopState snapshot.StopCommand
 
 	executions []*Execution // commands of operators that have not ended
+	executed   func()       // called when the last of them ends; may be nil
 
 	running int           // commands that have begun and are not over
 	endedAt time.Duration // end of the last one; 0 before

@@ -2,6 +2,7 @@ package beside
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,8 +99,13 @@ func (e *Execution) reap() {
 }
 
 func (e *Execution) over(exit pidfd.Exit, err error) {
-	e.of.executions = slices.DeleteFunc(e.of.executions, func(other *Execution) bool { return other == e })
+	b := e.of
+	b.executions = slices.DeleteFunc(b.executions, func(other *Execution) bool { return other == e })
 	e.Ended(exit, err)
+	if executed := b.executed; executed != nil && len(b.executions) == 0 {
+		b.executed = nil
+		executed()
+	}
 }
 
 // errEnded is the result of a command that was to end before it was executed.
@@ -115,17 +121,58 @@ func (e *Execution) End() {
 	case e.process != nil:
 		e.kill()
 	case e.pending != nil:
-		if e.pending.Cancel(func() {}) {
-			e.pending = nil
-			e.of.Supervisor.Post(func() { e.over(pidfd.Exit{}, errEnded) })
-		}
+		e.cancel()
 	}
+}
+
+// cancel cancels the spawn if possible, and reports whether it did.
+func (e *Execution) cancel() bool {
+	if !e.pending.Cancel(func() {}) {
+		return false
+	}
+	e.pending = nil
+	e.of.Supervisor.Post(func() { e.over(pidfd.Exit{}, errEnded) })
+	return true
 }
 
 func (e *Execution) kill() {
 	if err := e.process.SignalGroup(unix.SIGKILL); err != nil && !errors.Is(err, pidfd.ErrGone) {
 		e.of.Log.Error("command of an operator not killed", "instance", e.of.Instance,
 			"pid", e.process.Pid(), "error", err)
+	}
+}
+
+// Executing reports whether a command of an operator has not ended. b may be nil.
+func (b *Commands) Executing() bool { return b != nil && len(b.executions) > 0 }
+
+// WhenExecuted calls f when all commands of operators have ended, which are ending. It reports
+// whether there is one; otherwise f is not called. b may be nil.
+func (b *Commands) WhenExecuted(f func()) bool {
+	if !b.Executing() {
+		return false
+	}
+	b.executed = f
+	b.Scope.After(host.KillPause, b.reportUnkillable)
+	return true
+}
+
+// reportUnkillable reports a command that the end of the run waits for. One whose spawn could not
+// be cancelled may be cancelled by now.
+func (b *Commands) reportUnkillable() {
+	if b.executed == nil {
+		return
+	}
+	why := ""
+	for _, e := range b.executions {
+		switch {
+		case e.pending != nil && !e.cancel():
+			why = host.DescribeHung(b.Host, e.pending)
+		case e.process != nil:
+			why = fmt.Sprintf("process %d survives SIGKILL", e.process.Pid())
+		}
+	}
+	if why != "" {
+		b.Run.MarkUnkillable("command of an operator: " + why)
 	}
 }
 
