@@ -85,7 +85,7 @@ backoff = { initial = "10ms" }
 	// The page of one program
 	b.open(s.url + "/#/program/web")
 	b.shows("program-page")
-	s.WaitLog("web", "begun")
+	harness.Until(t, "the third run handles SIGHUP", func() bool { return strings.Count(s.Log("web"), "begun") == 3 })
 	b.click("action-reload")
 	b.confirm()
 	s.WaitLog("web", "got HUP")
