@@ -103,9 +103,9 @@ var keys = sync.OnceValue(func() []key {
 			"Environment variables, added to those in `[defaults]`. `${X}` is expanded; a "+
 				"variable that refers to itself means the inherited one."),
 		bind("program", "env_file", codec.EnvFileList, func(d *builder) *codec.EnvFiles { return &d.EnvFiles },
-			"Files of `KEY=VALUE` lines, read at each start. A `-` before a path makes the file "+
-				"optional, a later file overrides an earlier one, and `environment` overrides "+
-				"all. See [env_file](#env_file)."),
+			"Files of `KEY=VALUE` lines, or directories with a file for each variable, read at "+
+				"each start. A `-` before a path makes it optional, a later one overrides an "+
+				"earlier one, and `environment` overrides all. See [env_file](#env_file)."),
 		bind("program", "inherit_environment", codec.Boolean,
 			func(d *builder) *bool { return &d.InheritEnvironment },
 			"Whether the program gets superd's own environment, without `NOTIFY_SOCKET`, "+

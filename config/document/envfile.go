@@ -13,7 +13,8 @@ import (
 )
 
 // ReadEnvFile reads a file of assignments, KEY=VALUE, in the format of EnvironmentFile= in systemd
-// and /etc/default in Debian. The last assignment to a key counts.
+// and /etc/default in Debian. The last assignment to a key counts. In a directory each file is a
+// variable.
 //
 // Blank lines and lines that begin with # or ; are skipped. "export " before the key and blanks
 // around key and value are allowed. A value that begins with a quote may span lines. In single

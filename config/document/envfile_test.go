@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -72,6 +73,42 @@ web.env:4:1: "D" has no "=": write KEY=VALUE, and # before a comment`},
 				t.Errorf("%q gives\n%s\nwant\n%s", tt.text, got, want)
 			}
 		})
+	}
+}
+
+// TestReadEnvDirectory: each file is a variable, and what can't be one is a mistake.
+func TestReadEnvDirectory(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	value := "it's \"\\ $X #\nthe second line\n"
+	write("PASSWORD", value+"\n")
+	write("EMPTY", "")
+	write(".hidden", "no = variable")
+	if err := os.Symlink("PASSWORD", filepath.Join(dir, "LINK")); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadEnvFile(dir)
+	if want := map[string]string{"PASSWORD": value, "EMPTY": "", "LINK": value}; err != nil || !maps.Equal(got, want) {
+		t.Errorf("ReadEnvFile = %q, %v, want %q", got, err, want)
+	}
+	for name, text := range map[string]string{"a-b": "", "1X": "", "NUL": "a\x00b"} {
+		write(name, text)
+		if _, err := ReadEnvFile(dir); err == nil || !strings.Contains(err.Error(), strconv.Quote(name)) {
+			t.Errorf("a file %s gives error %v", name, err)
+		}
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "SUB"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadEnvFile(dir); err == nil || !strings.Contains(err.Error(), "SUB") {
+		t.Errorf("a directory in it gives error %v", err)
 	}
 }
 

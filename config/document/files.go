@@ -70,8 +70,13 @@ func readFile(path string) (string, error) {
 	return string(data), nil
 }
 
-// readEnvFile returns the text of an env file. It reads regular files only, and does not block.
+// readEnvFile returns the text of an env file, or of a directory: see [readEnvDirectory]. It reads
+// regular files only, and does not block.
 func readEnvFile(path string) (string, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		text, err := readEnvDirectory(path)
+		return text, withoutPath(err)
+	}
 	data, err := safepath.ReadFile(path, maxFileBytes)
 	return string(data), withoutPath(err)
 }

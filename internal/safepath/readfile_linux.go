@@ -30,3 +30,13 @@ func ReadFile(path string, most int64, owners ...uint32) ([]byte, error) {
 	}
 	return text, err
 }
+
+// List returns the names of the entries of a directory, sorted. It is opened by the rules of [Open].
+func List(path string) ([]string, error) {
+	dir, err := OpenDir(path)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return dir.Names()
+}
