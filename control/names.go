@@ -14,6 +14,12 @@ const (
 	StateFailed   = "failed"
 )
 
+// Kinds of reasons for which an instance is down as it should be.
+const (
+	ReasonWaitsForSchedule   = "waits-for-schedule"
+	ReasonWaitsForConnection = "waits-for-connection"
+)
+
 // Kinds of events.
 const (
 	KindState    = "state"

@@ -145,6 +145,9 @@ func TestMetricsCommand(t *testing.T) {
 	if r := s.Run("metrics", "--runtime-dir", s.RuntimeDir, "--openmetrics"); !strings.HasSuffix(r.Out, "# EOF\n") {
 		t.Errorf("OpenMetrics: %q", r.Out)
 	}
+	if r := s.Ctl("ready"); r.Exit != 0 || r.Out+r.ErrOut != "" {
+		t.Errorf("ctl ready of all: exit status %d, %q", r.Exit, r.Out+r.ErrOut)
+	}
 	if r := s.Ctl("ready", "later"); r.Exit != 3 || r.ErrOut != "later: not ready: stopped\n" {
 		t.Errorf("ctl ready: exit status %d, %q", r.Exit, r.ErrOut)
 	}

@@ -110,6 +110,9 @@ func TestClientNames(t *testing.T) {
 		control.StateExited:   fsm.Exited.String(),
 		control.StateFailed:   fsm.Failed.String(),
 
+		control.ReasonWaitsForSchedule:   fsm.ReasonWaitsForSchedule.String(),
+		control.ReasonWaitsForConnection: fsm.ReasonWaitsForConnection.String(),
+
 		control.KindState:    string(eventlog.State),
 		control.KindStart:    string(eventlog.Start),
 		control.KindNoStart:  string(eventlog.NoStart),
