@@ -31,7 +31,8 @@ func ReadFile(path string, most int64, owners ...uint32) ([]byte, error) {
 	return text, err
 }
 
-// List returns the names of the entries of a directory, sorted. It is opened by the rules of [Open].
+// List returns the sorted names of the entries of a directory, which is opened by the rules of
+// [Open].
 func List(path string) ([]string, error) {
 	dir, err := OpenDir(path)
 	if err != nil {

@@ -5,6 +5,7 @@ set -eu
 missing=
 [ -e /usr/sbin/runc ] || [ -e /usr/bin/runc ] || missing="$missing runc"
 [ -e /bin/busybox ] || missing="$missing busybox-static"
+[ -e /usr/bin/podman ] || missing="$missing podman"
 [ -n "$missing" ] || exit 0
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
 	echo "install-deps: missing:$missing; install them, or run this as root on Debian" >&2
