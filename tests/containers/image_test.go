@@ -97,7 +97,14 @@ func newPodman(t *testing.T, programs string) *podman {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &podman{t, t.TempDir()}
+	root, err := os.MkdirTemp("", "superd-podman-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &podman{t, root}
+	t.Cleanup(func() { // a process of podman may still tidy up there
+		harness.Until(t, "the storage is removed", func() bool { return os.RemoveAll(root) == nil })
+	})
 	archive := filepath.Join(p.root, "superd.tar")
 	write := func(name, text string) {
 		if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
@@ -173,7 +180,7 @@ requires = ["prepare"]
 	if err := os.Chmod(secrets, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	name := p.start("--read-only", "--read-only-tmpfs=false", "--tmpfs", "/tmp", "--user", "54321:0",
+	name := p.start("--read-only", "--read-only-tmpfs=false", "--tmpfs", "/run", "--tmpfs", "/tmp", "--user", "54321:0",
 		"--cap-drop", "all", "--volume", secrets+":/run/secrets:ro")
 	ready := func() bool {
 		_, err := p.run("exec", name, "/usr/bin/superd", "ctl", "ready")

@@ -85,7 +85,10 @@ func forPlatform(o *Options, platform v1.Platform) (v1.Image, error) {
 	config.Config = v1.Config{
 		Entrypoint: []string{"/usr/bin/superd"},
 		Cmd:        []string{"run"},
-		Env:        []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+		Env: []string{
+			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+			"SUPERD_RUNTIME_DIR=/run/superd", // whatever the user
+		},
 		WorkingDir: "/",
 		Labels: map[string]string{
 			"org.opencontainers.image.title":       "superd",
@@ -117,7 +120,7 @@ func rootOf(o *Options, binaries string) ([]byte, error) {
 		{"etc/superd/", 0o755, nil},
 		{"etc/superd/conf.d/", 0o755, nil},
 		{"etc/superd/superd.toml", 0o644, []byte(o.Configuration)},
-		{"run/", 0o755, nil},
+		{"run/", 0o1777, nil}, // any user may run superd
 		{"tmp/", 0o1777, nil},
 		{"usr/", 0o755, nil},
 		{"usr/bin/", 0o755, nil},
