@@ -6,7 +6,7 @@ TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-metrics bench bench-sandbox bench-loop bench-quick clean test-schema test-switch test-web
+.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-engines test-metrics bench bench-sandbox bench-loop bench-quick clean test-schema test-switch test-web
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -69,6 +69,7 @@ tidy:
 	go mod tidy -diff
 	cd tools && go mod tidy -diff
 	cd tests/web && go mod tidy -diff
+	cd tests/engines && go mod tidy -diff
 
 # The race detector needs cgo and a C compiler. It runs with the packages that have goroutines beside
 # the loop's, without their longest tests, which run again without it. The tests of superd as a
@@ -88,6 +89,7 @@ unit:
 	go test -tags superd_forkexec -run '$(FORKS)' ./tests
 	go test ./tests/torture -torture.kills 10
 	go -C tools test ./...
+	go -C tests/engines test ./...
 
 # The program is built by the tests, which the cache of results does not know: -count=1.
 quick: ## run the tests that find most in little time: no race detector, no simulation (90 seconds)
@@ -115,6 +117,13 @@ test-sockets: ## restart servers behind held sockets 20 times, under load (root;
 test-containers: ## test superd as PID 1 of containers made by runc (root)
 	tests/containers/install-deps.sh
 	go test ./tests/containers -count=1 -timeout 10m -v -containers
+
+# Where Nomad and the API server of Kubernetes are built, once a version
+ENGINES ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/superd-test-engines
+test-engines: build ## run exports on Nomad, Kubernetes and systemd (root; SDBED=script; first 30 minutes, then 2)
+	tests/engines/install-deps.sh
+	tests/engines/build.sh "$(ENGINES)"
+	go -C tests/engines test -count=1 -v -timeout 15m -engines "$(abspath $(ENGINES))" -bed "$(abspath $(SDBED))" .
 
 test-metrics: ## have Debian's Prometheus scrape and check the metrics of superd (root; 2 minutes)
 	tests/prometheus/install-deps.sh

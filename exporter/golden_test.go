@@ -38,6 +38,9 @@ func TestGolden(t *testing.T) {
 		t.Fatalf("there are no cases: %v", err)
 	}
 	for _, file := range cases {
+		if filepath.Base(file) == "keys.toml" {
+			continue // see TestKeysFile
+		}
 		c := readCase(t, file)
 		name := strings.TrimSuffix(filepath.Base(file), ".toml")
 		for _, f := range exporter.Formats() {

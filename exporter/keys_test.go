@@ -1,14 +1,18 @@
 package exporter_test
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"superd/config"
 	"superd/exporter"
 	"superd/exporter/manifest"
+	"superd/tests/golden"
 )
 
 // options are those of all tests.
@@ -62,20 +66,11 @@ func TestRules(t *testing.T) {
 			}
 		}
 		for key := range rules {
-			if !contains(known, key) {
+			if !slices.Contains(known, key) {
 				t.Errorf("%s has a rule for %s, which is no key", f.Name, key)
 			}
 		}
 	}
-}
-
-func contains(all []string, s string) bool {
-	for _, one := range all {
-		if one == s {
-			return true
-		}
-	}
-	return false
 }
 
 // A sample sets a key of the program p. Without what stands in base the key would be refused, or
@@ -337,4 +332,32 @@ func bodies(e *manifest.Export) string {
 		}
 	}
 	return b.String()
+}
+
+// TestKeysFile: testdata/keys.toml has a program for each sample. tests/engines gives its exports to
+// those who read them.
+func TestKeysFile(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("# A program for each key: go test ./exporter -run KeysFile -update\n\n" +
+		"[program.q]\ncommand = [\"/bin/q\"]\n")
+	for i, key := range slices.Sorted(maps.Keys(samples)) {
+		s := samples[key]
+		name := strings.NewReplacer(".", "-", "_", "-").Replace(key)
+		text := s.configuration(true)
+		before, after, _ := strings.Cut(text, "[program.q]\ncommand = [\"/bin/q\"]\n")
+		text = before + after
+		port := func(n int) string { return fmt.Sprintf("%d", 10_000+10*i+n) }
+		for _, r := range [][2]string{
+			{"[program.p]", "[program." + name + "]"}, {`"p"`, `"` + name + `"`}, {"/p.", "/" + name + "."},
+			{"[socket.s]", "[socket." + name + "-s]"}, {"[socket.u]", "[socket." + name + "-u]"},
+			{`sockets = ["s"]`, `sockets = ["` + name + `-s"]`}, {`sockets = ["u"]`, `sockets = ["` + name + `-u"]`},
+			{"/run/u.sock", "/run/" + name + ".sock"},
+			{`":81"`, `":` + port(1) + `"`}, {`":82"`, `":` + port(2) + `"`}, {`"udp::83"`, `"udp::` + port(3) + `"`},
+		} {
+			text = strings.ReplaceAll(text, r[0], r[1])
+		}
+		b.WriteString("\n" + strings.ReplaceAll(text, "\n\n", "\n"))
+	}
+	golden.Check(t, "keys.toml", b.String())
+	readCase(t, "testdata/keys.toml")
 }

@@ -2,6 +2,7 @@ package nomad
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -90,7 +91,11 @@ func command(p *manifest.Program, task *block, key string, argv []string, n mani
 	task.add(config)
 	env := newBlock("env")
 	for _, v := range p.Variables(n) {
-		env.setRaw(quote(v.Name), quote(v.Value))
+		if !identifier.MatchString(v.Name) {
+			p.Note("environment", "HCL has no such name as %s: rename it", v.Name)
+			continue
+		}
+		env.set(v.Name, v.Value)
 	}
 	task.add(env)
 	for i, file := range p.EnvFiles {
@@ -102,6 +107,9 @@ func command(p *manifest.Program, task *block, key string, argv []string, n mani
 		task.add(t)
 	}
 }
+
+// identifier matches what may be the name of an attribute of HCL.
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
 // hookTasks returns the tasks of the hooks.
 func hookTasks(p *manifest.Program, n manifest.Notation) (all []*block) {

@@ -20,7 +20,7 @@ var Rules = sync.OnceValue(func() manifest.Rules {
 		Keep(`command directory environment inherit_environment user umask nice ionice cpu_affinity scheduling
 			oom_score_adj runtime_directory state_directory cache_directory logs_directory runtime_directory_mode
 			state_directory_mode cache_directory_mode logs_directory_mode runtime_directory_preserve
-			groups replicas type pid_file schedule schedule_jitter schedule_missed start after restart
+			groups replicas type pid_file schedule schedule_jitter schedule_missed start after
 			no_restart_exit_codes backoff.initial start_limit.within watchdog stop_signal stop_timeout
 			kill_signal final_kill ready.notify pre_start post_start post_stop stop_command
 			reload_signal reload_command log.identifier log.facility
@@ -44,8 +44,8 @@ var Rules = sync.OnceValue(func() manifest.Rules {
 			"RestartSteps= and RestartMaxDelaySec= let it grow").
 		Lose("backoff.jitter", "the pause between restarts has no jitter").
 		Lose("start_limit.retry_after", "systemd does not try again: `systemctl reset-failed` and `start` do").
-		Lose("requires", "systemd stops it with what it needs, and does not start it again when that is back; before "+
-			"that, it waits until that is started: --whole keeps the rest").
+		Lose("requires", "systemd also restarts it with what it needs, does not start it again when that is back "+
+			"after a stop, and waits for its start only, unless that has `ready.notify`; --whole keeps the rest").
 		Lose("check_command", "it precedes a reload, and not a restart").
 		Lose("reload_notify", "Type=notify-reload needs systemd 253: with that, write it in place of ExecReload=").
 		Lose(`log.max_size log.keep log.max_age log.max_total log.compress log.overflow log.min_free log.format
@@ -61,6 +61,12 @@ var Rules = sync.OnceValue(func() manifest.Rules {
 				return ""
 			}
 			return "the output is in the journal"
+		}).
+		Decide("restart", func(p *manifest.Program) string {
+			if p.Oneshot() && p.Restart == config.RestartOnFailure {
+				return "a one-shot that SIGHUP, SIGINT, SIGTERM or SIGPIPE ends has succeeded for systemd"
+			}
+			return ""
 		}).
 		Decide("env_file", func(p *manifest.Program) string {
 			if len(p.Environment) > 0 {

@@ -2,6 +2,7 @@ package systemd
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,6 +59,9 @@ func (e *exporting) service(p *manifest.Program, u *unit) {
 	user(p, set)
 	set("WorkingDirectory", "%s", p.Text("directory", p.Directory, text))
 	for _, v := range p.Variables(text) {
+		if !name.MatchString(v.Name) {
+			p.Note("environment", "systemd ignores a variable that is named %s: rename it", v.Name)
+		}
 		set("Environment", "%s", quote(v.Name+"="+v.Value))
 	}
 	for _, file := range p.EnvFiles {
@@ -93,6 +97,9 @@ func (e *exporting) service(p *manifest.Program, u *unit) {
 	restrictions(p, set)
 	e.passing(p, set)
 }
+
+// name matches the names of variables that systemd takes.
+var name = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // A setter adds an assignment to [Service].
 type setter func(key, format string, args ...any)
@@ -165,15 +172,19 @@ func commands(p *manifest.Program, set setter, n manifest.Notation) {
 func signalName(s syscall.Signal) string { return strings.TrimPrefix(signame.Name(s), "SIG") }
 
 func restarts(p *manifest.Program, set setter) {
-	set("Restart", "%s", map[config.Restart]string{
+	policy := map[config.Restart]string{
 		config.RestartAlways: "always", config.RestartOnFailure: "on-failure", config.RestartNever: "no",
-	}[p.Restart])
-	if p.Restart != config.RestartNever {
+	}[p.Restart]
+	if p.Sockets != nil && p.Sockets.Accept {
+		policy = "no" // a process for each connection, and no other
+	}
+	set("Restart", "%s", policy)
+	if policy != "no" {
 		set("RestartSec", "%s", span(p.Backoff.Initial))
 	}
 	var prevented []codec.ExitStatus
 	prevented = append(prevented, p.NoRestartExitCodes...)
-	if p.Restart == config.RestartOnFailure {
+	if p.Restart == config.RestartOnFailure && !p.Oneshot() {
 		var forced []string
 		for _, s := range cleanSignals {
 			if !slices.Contains(prevented, codec.KilledBy(s)) {
@@ -411,7 +422,10 @@ func (e *exporting) passing(p *manifest.Program, set setter) {
 	}
 	if p.Sockets.Pass == config.PassStdin {
 		set("StandardInput", "socket")
-		if p.Log.Sink == config.SinkFile && p.Log.File == "" {
+		switch {
+		case p.Sockets.Accept: // the connection is the output, too
+			set("StandardError", "journal")
+		case p.Log.Sink == config.SinkFile && p.Log.File == "":
 			set("StandardOutput", "journal") // not the socket
 		}
 	}

@@ -39,6 +39,9 @@ func Export(c *config.Config, o manifest.Options) (*manifest.Export, error) {
 		e.program(p)
 	}
 	e.groups()
+	if e.err != nil {
+		return nil, e.err
+	}
 	if len(e.files) > 0 && len(s.Notes) > 0 {
 		e.files[0].Text = "# " + strings.Join(s.Comments(), "\n# ") + "\n" + e.files[0].Text
 	}
@@ -49,10 +52,14 @@ func Export(c *config.Config, o manifest.Options) (*manifest.Export, error) {
 type exporting struct {
 	*manifest.Source
 	files        []manifest.File
+	err          error                        // the first one of a unit
 	socketOwners map[string]*manifest.Program // the programs that connections to a socket start
 }
 
 func (e *exporting) add(name string, u *unit) {
+	if e.err == nil && u.err != nil {
+		e.err = fmt.Errorf("write %s: %w", name, u.err)
+	}
 	e.files = append(e.files, manifest.File{Name: name, Text: u.text()})
 }
 
@@ -143,10 +150,10 @@ func (e *exporting) groups() {
 
 // dependencies writes what a program needs.
 func (e *exporting) dependencies(p *manifest.Program, u *unit) {
-	var binds, after []string
+	var needed, after []string
 	for _, name := range p.Requires {
 		if other := e.Named(name); other != nil {
-			binds = append(binds, unitsOf(other)...)
+			needed = append(needed, unitsOf(other)...)
 			after = append(after, unitsOf(other)...)
 		}
 	}
@@ -155,8 +162,9 @@ func (e *exporting) dependencies(p *manifest.Program, u *unit) {
 			after = append(after, unitsOf(other)...)
 		}
 	}
-	if binds != nil {
-		u.set("Unit", "BindsTo", "%s", strings.Join(binds, " "))
+	if needed != nil {
+		// With BindsTo= a crash of one would keep it from being restarted (seen with systemd 252)
+		u.set("Unit", "Requires", "%s", strings.Join(needed, " "))
 	}
 	if after != nil {
 		u.set("Unit", "After", "%s", strings.Join(after, " "))

@@ -3,12 +3,14 @@ package systemd
 import (
 	"fmt"
 	"strings"
+	"unicode"
 )
 
 // A unit is a unit file under construction.
 type unit struct {
 	comments []string
 	sections []section
+	err      error // the first value that no unit can have
 }
 
 type section struct {
@@ -18,7 +20,11 @@ type section struct {
 
 // set adds an assignment to a section.
 func (u *unit) set(name, key, format string, args ...any) {
-	line := key + "=" + fmt.Sprintf(format, args...)
+	value := fmt.Sprintf(format, args...)
+	if u.err == nil && strings.ContainsFunc(value, unicode.IsControl) {
+		u.err = fmt.Errorf("%s=%q has a control character, which no unit can have: write another value", key, value)
+	}
+	line := key + "=" + value
 	for i := range u.sections {
 		if u.sections[i].name == name {
 			u.sections[i].lines = append(u.sections[i].lines, line)
