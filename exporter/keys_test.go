@@ -334,8 +334,8 @@ func bodies(e *manifest.Export) string {
 	return b.String()
 }
 
-// TestKeysFile: testdata/keys.toml has a program for each sample. tests/engines gives its exports to
-// those who read them.
+// TestKeysFile: testdata/keys.toml has a program for each sample. tests/engines gives its exports
+// to those who read them.
 func TestKeysFile(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# A program for each key: go test ./exporter -run KeysFile -update\n\n" +

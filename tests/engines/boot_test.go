@@ -19,8 +19,8 @@ var (
 // bootTime limits the boot with all that is tried in it.
 const bootTime = 120 * time.Second
 
-// TestSystemdBoots runs the exported units of testdata/boot.toml, and superd with all of it, under a
-// real systemd.
+// TestSystemdBoots runs the exported units of testdata/boot.toml, and superd with all of it, under
+// a real systemd.
 func TestSystemdBoots(t *testing.T) {
 	if *bed == "" {
 		t.Skip("needs -bed: make test-engines")

@@ -1,7 +1,8 @@
 // Package engines has exports read by those for whom they are: the parser of Nomad, the types of
 // Kubernetes, the loader of Docker Compose and systemd-analyze, each as strict as it can be.
 //
-// With the flag -engines, a Nomad agent runs jobs, and an API server of Kubernetes checks manifests.
+// With the flag -engines, a Nomad agent runs jobs, and an API server of Kubernetes checks
+// manifests.
 package engines
 
 import (
