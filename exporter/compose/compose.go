@@ -40,7 +40,7 @@ func Export(c *config.Config, o manifest.Options) (*manifest.Export, error) {
 			services.Set(one.name, one.service)
 		}
 	}
-	root := yamltext.Of("name", strings.ToLower(ID(o.Name)), "services", services, "volumes", e.volumes)
+	root := yamltext.Of("name", project(o.Name), "services", services, "volumes", e.volumes)
 	text, err := yamltext.Text(root.Head(s.Comments()))
 	if err != nil {
 		return nil, err
@@ -56,6 +56,9 @@ type exporting struct {
 
 // ID returns the name of a service that is nearest to a name.
 func ID(name string) string { return strings.ReplaceAll(name, ".", "-") }
+
+// project returns the name of a project that is nearest to a name.
+func project(name string) string { return strings.TrimLeft(strings.ToLower(ID(name)), "_-") }
 
 // notation is how Compose writes texts: a dollar sign begins a variable of the file.
 var notation = manifest.Notation{Escape: escape}

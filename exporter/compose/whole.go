@@ -2,7 +2,6 @@ package compose
 
 import (
 	"strconv"
-	"strings"
 
 	"superd/config"
 	"superd/exporter/manifest"
@@ -27,7 +26,7 @@ func Whole(c *config.Config, o manifest.Options) (*manifest.Export, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := strings.ToLower(ID(o.Name))
+	name := project(o.Name)
 	service := yamltext.Of("image", escape(s.WholeImage(name)),
 		"entrypoint", []string{escape(o.Binary), "run", "--config", configPath, "--runtime-dir", runtimeDir},
 		"command", yamltext.EmptyList{}, "restart", "always", "stop_grace_period", s.StopBudget().String())

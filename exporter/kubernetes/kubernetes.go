@@ -42,9 +42,8 @@ func Export(c *config.Config, o manifest.Options) (*manifest.Export, error) {
 // Format is the name of the format.
 const Format = "kubernetes"
 
-// maxID leaves room for what Kubernetes adds to names of pods, and the longest name of a CronJob is
-// 52.
-const maxID = 52
+// maxID leaves room for a number: the longest name of a CronJob has 52 characters.
+const maxID = 48
 
 // ID returns the DNS label that is nearest to a name.
 func ID(name string) string {
@@ -79,7 +78,11 @@ func labels(p *manifest.Program) *yamltext.Map {
 // with a letter or digit.
 func labelName(group string) string {
 	const most = 63
-	return strings.Trim(group[:min(len(group), most)], "._-")
+	name := strings.Trim(group[:min(len(group), most)], "._-")
+	if name == "" {
+		return "group"
+	}
+	return name
 }
 
 func metadata(p *manifest.Program) *yamltext.Map {

@@ -181,13 +181,13 @@ func probe(p *manifest.Program, check *manifest.Check, table string) *yamltext.M
 		if check.HTTPS {
 			get.Set("scheme", "HTTPS")
 		}
-		if !check.Loopback() {
+		if !check.Local() {
 			get.Set("host", check.Host)
 		}
 		m.Set("httpGet", get)
 	default:
 		socket := yamltext.Of("port", port)
-		if !check.Loopback() && check.Host != "" {
+		if !check.Local() {
 			socket.Set("host", check.Host)
 		}
 		m.Set("tcpSocket", socket)

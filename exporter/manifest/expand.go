@@ -126,6 +126,10 @@ func (p *Program) Arguments(key string, command []string, n Notation) (args []st
 			p.Note(key, "$%s stands for words there only if `environment` has it: write them", name)
 		}
 	}
+	if len(command) > 0 && (len(args) == 0 || args[0] == "") {
+		p.Note(key, "nothing is left of it there: write it without variables")
+		args = []string{n.Escape(strings.Join(command, " "))}
+	}
 	return args
 }
 

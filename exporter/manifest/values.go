@@ -149,6 +149,12 @@ func (p *Program) checked(c *Check, err error) *Check {
 	return c
 }
 
+// Local reports whether the check is of no address in particular, or of the loopback interface.
+func (c *Check) Local() bool {
+	ip := net.ParseIP(c.Host)
+	return c.Host == "" || c.Loopback() || ip != nil && ip.IsUnspecified()
+}
+
 // Loopback reports whether the check is of the loopback interface.
 func (c *Check) Loopback() bool {
 	ip := net.ParseIP(c.Host)

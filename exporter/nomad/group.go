@@ -206,7 +206,7 @@ func services(p *manifest.Program, n manifest.Notation) (all []*block, ports []p
 		if c.check.Loopback() {
 			p.Note(c.check.Key, "Nomad connects to the address of the client: the program has to listen there, not on the "+
 				"loopback interface only")
-		} else if c.check.Host != "" {
+		} else if !c.check.Local() {
 			p.Note(c.check.Key, "Nomad connects to the address of the client, not to %s", c.check.Host)
 		}
 		check := checkBlock(c.table, c.check)

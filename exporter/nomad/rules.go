@@ -1,6 +1,7 @@
 package nomad
 
 import (
+	"strconv"
 	"sync"
 	"time"
 
@@ -22,7 +23,7 @@ const (
 // Rules say what becomes of each key of a program.
 var Rules = sync.OnceValue(func() manifest.Rules {
 	return manifest.Rules{}.
-		Keep(`command directory environment user groups oom_score_adj replicas schedule autostart
+		Keep(`command directory environment groups oom_score_adj replicas schedule autostart
 			ready.tcp ready.http health.tcp health.http log.max_size log.keep backoff.initial
 			stop_signal start_limit.failures
 			rolling.surge rolling.max_unavailable rolling.pause rolling.wait_timeout socket.listen`).
@@ -58,6 +59,12 @@ var Rules = sync.OnceValue(func() manifest.Rules {
 		Lose("ready.exec health.exec", "a check by a command needs Consul: write it as `check { type = \"script\" }` of a "+
 			"service there").
 		Lose("post_stop", "it runs once, when the group stops, not after each run").
+		Decide("user", func(p *manifest.Program) string {
+			if _, err := strconv.Atoi(p.User); err == nil {
+				return "Nomad takes it for the name of a user: write the name"
+			}
+			return ""
+		}).
 		Decide("ready.interval ready.timeout", func(p *manifest.Program) string {
 			return ofCheck(p.Ready != nil && (p.Ready.TCP != "" || p.Ready.HTTP != ""))
 		}).

@@ -30,7 +30,7 @@ func Whole(c *config.Config, o manifest.Options) (*manifest.Export, error) {
 		set("args", []string{"run", "--config", "${NOMAD_TASK_DIR}/superd.toml", "--runtime-dir", runtimeDir}))
 	template := newBlock("template").set("destination", "local/superd.toml").set("perms", "0600").
 		set("change_mode", "signal").set("change_signal", "SIGHUP").
-		set("left_delimiter", "[[[").set("right_delimiter", "]]]")
+		set("left_delimiter", "[superd[").set("right_delimiter", "]superd]")
 	task.add(template.setRaw("data", heredoc(m.Text())))
 
 	var ports []port

@@ -23,7 +23,7 @@ func Export(c *config.Config, o manifest.Options) (*manifest.Export, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &exporting{Source: s, socketOwners: map[string]*manifest.Program{}}
+	e := &exporting{Source: s, socketOwners: map[string]*manifest.Program{}, names: map[string]bool{}}
 	for _, p := range s.Programs {
 		if p.Sockets == nil {
 			continue
@@ -52,6 +52,7 @@ func Export(c *config.Config, o manifest.Options) (*manifest.Export, error) {
 type exporting struct {
 	*manifest.Source
 	files        []manifest.File
+	names        map[string]bool
 	err          error                        // the first one of a unit
 	socketOwners map[string]*manifest.Program // the programs that connections to a socket start
 }
@@ -60,7 +61,16 @@ func (e *exporting) add(name string, u *unit) {
 	if e.err == nil && u.err != nil {
 		e.err = fmt.Errorf("write %s: %w", name, u.err)
 	}
-	e.files = append(e.files, manifest.File{Name: name, Text: u.text()})
+	e.append(manifest.File{Name: name, Text: u.text()})
+}
+
+// append adds a file, whose name no other may have.
+func (e *exporting) append(f manifest.File) {
+	if e.err == nil && e.names[f.Name] {
+		e.err = fmt.Errorf("two units would be named %s: rename a program or a socket", f.Name)
+	}
+	e.names[f.Name] = true
+	e.files = append(e.files, f)
 }
 
 // template reports whether the service of a program is a template.
@@ -93,29 +103,28 @@ func (e *exporting) program(p *manifest.Program) {
 	if template(p) {
 		name = p.Name + "@.service"
 	}
-	var others []manifest.File
-	own := e.files
-	e.files = nil
+	if p.Autostart && p.Schedule == "" && (p.Sockets == nil || !p.Sockets.OnConnect) && !template(p) {
+		u.set("Install", "WantedBy", "multi-user.target")
+	}
+	at := len(e.files) // the service comes first, with the notes on all units
 	switch {
 	case p.Schedule != "":
 		e.timer(p)
 	case p.Sockets != nil:
 		e.sockets(p)
 	}
-	others, e.files = e.files, own
-	if p.Autostart && p.Schedule == "" && (p.Sockets == nil || !p.Sockets.OnConnect) && !template(p) {
-		u.set("Install", "WantedBy", "multi-user.target")
-	}
 	if template(p) && (p.Sockets == nil || !p.Sockets.Accept) {
-		others = append(others, target(p))
+		e.target(p)
 	}
 	u.comments = p.Comments()
 	e.add(name, u)
-	e.files = append(e.files, others...)
+	last := len(e.files) - 1
+	service := e.files[last]
+	e.files = slices.Insert(e.files[:last], at, service)
 }
 
-// target returns the target that stands for all replicas of a program.
-func target(p *manifest.Program) manifest.File {
+// target writes the target that stands for all replicas of a program.
+func (e *exporting) target(p *manifest.Program) {
 	u := &unit{}
 	u.set("Unit", "Description", "all replicas of %s", specifier(p.Name))
 	if p.Replicas > 0 {
@@ -124,7 +133,7 @@ func target(p *manifest.Program) manifest.File {
 	if p.Autostart {
 		u.set("Install", "WantedBy", "multi-user.target")
 	}
-	return manifest.File{Name: p.Name + ".target", Text: u.text()}
+	e.add(p.Name+".target", u)
 }
 
 // groups writes a target for each group.

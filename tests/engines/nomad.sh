@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs in the bed of make test-engines, whose cgroups and network Nomad may have: runs the exported
 # jobs of testdata/nomad.toml, then superd with all of it, and ends with the first thing that is not as
-# it should be. Arguments: the directories of the jobs, and of the job with superd.
+# it should be. Arguments: the directories of the jobs, of the job with superd, and of jobs to validate.
 set -eu
 
 until_() { # until_ COMMAND...: repeats it until it succeeds, for 60 s
@@ -40,6 +40,11 @@ END
 until_ eval '/opt/nomad node status | grep -q ready'
 nomad() { /opt/nomad "$@"; }
 /opt/nomad version | head -1
+for f in "$3"/*.hcl; do
+	nomad job validate "$f" >/run/validate.log || { cat /run/validate.log >&2; exit 1; }
+	if grep -v -e '^Job validation successful$' -e '^$' /run/validate.log >&2; then exit 1; fi
+done
+echo "validate: $(ls "$3" | wc -l) jobs with every key"
 
 for f in "$1"/*.hcl; do
 	nomad job validate "$f"

@@ -43,6 +43,12 @@ func TestNomadRuns(t *testing.T) {
 	for _, file := range e.Files {
 		write(t, filepath.Join(whole, file.Name), file.Text)
 	}
+	valid := t.TempDir()
+	for _, e := range exports(t, "nomad") {
+		for _, file := range e.Files {
+			write(t, filepath.Join(valid, e.name+"-"+file.Name), file.Text)
+		}
+	}
 	superd, err := filepath.Abs(*binary)
 	if err != nil {
 		t.Fatal(err)
@@ -52,8 +58,8 @@ func TestNomadRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), *bed, "-t", "280", "-c", jobs+":/opt/jobs", "-c", whole+":/opt/whole",
-		"-c", superd+":/usr/bin/superd", "-B", nomad+":/opt/nomad", "-c", "nomad.sh:/opt/nomad.sh", "--",
-		"bash", "/opt/nomad.sh", "/opt/jobs", "/opt/whole")
+		"-c", superd+":/usr/bin/superd", "-B", nomad+":/opt/nomad", "-c", "nomad.sh:/opt/nomad.sh", "-c", valid+":/opt/valid", "--",
+		"bash", "/opt/nomad.sh", "/opt/jobs", "/opt/whole", "/opt/valid")
 	cmd.WaitDelay = time.Second
 	timer := time.AfterFunc(nomadTime, func() { _ = cmd.Process.Signal(os.Interrupt) })
 	defer timer.Stop()
