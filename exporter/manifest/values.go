@@ -23,7 +23,7 @@ func Seconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }
 func Cron(schedule string) (line string, exact bool) {
 	parsed, err := codec.ParseSchedule(schedule)
 	if err != nil || parsed.Every == 0 {
-		return strings.TrimSpace(schedule), err == nil
+		return plainCron(strings.TrimSpace(schedule), parsed), err == nil
 	}
 	every := max(parsed.Every, time.Minute)
 	minutes := int(every / time.Minute)
@@ -50,6 +50,27 @@ func Cron(schedule string) (line string, exact bool) {
 		minutes, line = 24*60, "0 0 * * *"
 	}
 	return line, time.Duration(minutes)*time.Minute == parsed.Every
+}
+
+// plainCron returns a line of cron without what only some readers know: the word @midnight, and 7
+// for Sunday.
+func plainCron(line string, parsed codec.Schedule) string {
+	fields := strings.Fields(line)
+	const dayOfWeek = 4
+	switch {
+	case line == "@midnight":
+		return "@daily"
+	case len(fields) <= dayOfWeek || !strings.Contains(fields[dayOfWeek], "7"):
+		return strings.Join(fields, " ")
+	}
+	var days []string
+	for day := range 7 {
+		if parsed.Cron.Dow&(1<<day) != 0 {
+			days = append(days, strconv.Itoa(day))
+		}
+	}
+	fields[dayOfWeek] = strings.Join(days, ",")
+	return strings.Join(fields, " ")
 }
 
 // A Port is what a socket listens on.

@@ -99,12 +99,8 @@ func command(p *manifest.Program, task *block, key string, argv []string, n mani
 	}
 	task.add(env)
 	for i, file := range p.EnvFiles {
-		t := newBlock("template").set("source", file.Path).
-			set("destination", fmt.Sprintf("secrets/%d.env", i+1)).set("env", true)
-		if file.Optional {
-			t.set("error_on_missing_key", false)
-		}
-		task.add(t)
+		task.add(newBlock("template").set("source", file.Path).
+			set("destination", fmt.Sprintf("secrets/%d.env", i+1)).set("env", true))
 	}
 }
 
@@ -163,7 +159,7 @@ func update(p *manifest.Program, n manifest.Notation) *block {
 	}
 	r := p.Rolling
 	if r == nil {
-		return newBlock("update").set("max_parallel", 0) // all at once
+		return deadline(newBlock("update").set("max_parallel", 0), p.StopTimeout) // all at once
 	}
 	b := newBlock("update").set("max_parallel", max(r.MaxUnavailable, 1))
 	if r.Surge > 0 {
@@ -174,13 +170,26 @@ func update(p *manifest.Program, n manifest.Notation) *block {
 	if check := p.ReadyCheck(n); check != nil && check.Exec == nil {
 		health = "checks"
 	}
-	deadline := max(p.StartTimeout, r.Pause)
-	b.set("health_check", health).set("min_healthy_time", r.Pause.String()).set("healthy_deadline", deadline.String())
+	// Source: structs.UpdateStrategy.Validate and structs.Task.Validate of Nomad
+	healthy := max(p.StartTimeout, r.Pause+time.Second)
+	b.set("health_check", health).set("min_healthy_time", r.Pause.String()).set("healthy_deadline", healthy.String())
 	progress := r.WaitTimeout
 	if progress > 0 { // 0: without limit, there as here
-		progress = max(progress, deadline+time.Second)
+		progress = max(progress, healthy+time.Second, p.StopTimeout)
 	}
 	return b.set("progress_deadline", progress.String())
+}
+
+// usualDeadline is the progress_deadline of an update unless a job says otherwise.
+const usualDeadline = 10 * time.Minute
+
+// deadline sets a progress_deadline in a block update if a stop may take longer than the usual one,
+// which Nomad would refuse.
+func deadline(b *block, stop time.Duration) *block {
+	if stop > usualDeadline {
+		b.set("progress_deadline", stop.String())
+	}
+	return b
 }
 
 // A port is one that a group has on its client.

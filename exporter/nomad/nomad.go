@@ -74,7 +74,7 @@ func serviceName(p *manifest.Program) string {
 		}
 		return r
 	}, p.ID)
-	const most = 63
+	const most = 56 // leaves room for -health
 	return strings.Trim(name[:min(len(name), most)], "-")
 }
 

@@ -38,7 +38,7 @@ func Whole(c *config.Config, o manifest.Options) (*manifest.Export, error) {
 		ports = append(ports, port{portLabel(one.Number), one.Number})
 	}
 	g := newBlock("group", name).set("count", 1)
-	g.add(network(ports), newBlock("restart").set("attempts", 10).set("interval", "1m").set("delay", "1s").
+	g.add(network(ports), deadline(newBlock("update"), s.StopBudget()), newBlock("restart").set("attempts", 10).set("interval", "1m").set("delay", "1s").
 		set("mode", "delay"))
 	g.add(task)
 	job := newBlock("job", name).set("type", "service").add(g)
