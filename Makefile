@@ -6,7 +6,7 @@ TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-metrics bench bench-sandbox bench-loop bench-quick clean test-schema test-switch test-web
+.PHONY: image help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-engines test-metrics bench bench-sandbox bench-loop bench-quick clean test-schema test-switch test-web
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -69,6 +69,8 @@ tidy:
 	go mod tidy -diff
 	cd tools && go mod tidy -diff
 	cd tests/web && go mod tidy -diff
+	cd tests/engines && go mod tidy -diff
+	cd packaging/container && go mod tidy -diff
 
 # The race detector needs cgo and a C compiler. It runs with the packages that have goroutines beside
 # the loop's, without their longest tests, which run again without it. The tests of superd as a
@@ -88,6 +90,8 @@ unit:
 	go test -tags superd_forkexec -run '$(FORKS)' ./tests
 	go test ./tests/torture -torture.kills 10
 	go -C tools test ./...
+	go -C tests/engines test ./...
+	go -C packaging/container test ./...
 
 # The program is built by the tests, which the cache of results does not know: -count=1.
 quick: ## run the tests that find most in little time: no race detector, no simulation (90 seconds)
@@ -112,9 +116,30 @@ test-sockets: ## restart servers behind held sockets 20 times, under load (root;
 	tests/daemons/install-deps.sh
 	go test ./tests/daemons -daemons -run SocketOf -rounds 20 -parallel 1 -count=1 -v -timeout 30m
 
-test-containers: ## test superd as PID 1 of containers made by runc (root)
+# Binaries of an image: the same source and the same Go give the same bytes.
+IMAGE   ?= superd-image.tar
+VERSION ?= devel
+image: ## write an OCI image of superd from scratch for amd64 and arm64 (IMAGE=superd-image.tar)
+	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	for arch in amd64 arm64; do \
+		GOARCH=$$arch $(MAKE) --no-print-directory shim; \
+		for name in superd superd-ui; do \
+			GOARCH=$$arch go build -trimpath -ldflags='-s -w' -o "$$dir/$$arch/$$name" ./cmd/$$name; \
+		done; \
+	done; \
+	$(MAKE) --no-print-directory shim; \
+	go -C packaging/container run . -version "$(VERSION)" -o "$(abspath $(IMAGE))" "amd64=$$dir/amd64" "arm64=$$dir/arm64"
+
+test-containers: ## test superd as PID 1 of containers, and its image (root)
 	tests/containers/install-deps.sh
 	go test ./tests/containers -count=1 -timeout 10m -v -containers
+
+# Where Nomad and the API server of Kubernetes are built, once a version
+ENGINES ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/superd-test-engines
+test-engines: build ## run exports on Nomad, Kubernetes and systemd (root; SDBED=script; first 30 minutes, then 2)
+	tests/engines/install-deps.sh
+	tests/engines/build.sh "$(ENGINES)"
+	go -C tests/engines test -count=1 -v -timeout 15m -engines "$(abspath $(ENGINES))" -bed "$(abspath $(SDBED))" .
 
 test-metrics: ## have Debian's Prometheus scrape and check the metrics of superd (root; 4 minutes)
 	tests/prometheus/install-deps.sh

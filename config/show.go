@@ -2,9 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
-	"reflect"
-	"slices"
 	"strings"
 
 	"superd/config/document"
@@ -19,23 +16,16 @@ const hiddenValue = `"***"`
 func (p *Program) Show() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s:%d\n[program.%s]\n", p.File, p.Line, p.Name)
-	own, usual := p.builder(), builtin()
-	all := keys()
-	for i := range all {
-		k := &all[i]
-		if k.table != "program" || reflect.DeepEqual(k.get(own), k.get(usual)) {
-			continue
-		}
-		value := k.shown(own)
+	for _, k := range setKeys("program", p.builder()) {
 		switch {
-		case k.name == "autostart" && p.Enablement != "":
+		case k.Name == "autostart" && p.Enablement != "":
 			continue // below
-		case k.name == "environment":
-			value = hiddenVariables(p.Environment)
-		case value == "":
+		case k.Name == "environment":
+			k.Value = variables(p.Environment, func(string) string { return hiddenValue })
+		case k.Value == "":
 			continue
 		}
-		fmt.Fprintf(&b, "%s = %s\n", k.name, value)
+		fmt.Fprintf(&b, "%s = %s\n", k.Name, k.Value)
 	}
 	if p.Enablement != "" {
 		fmt.Fprintf(&b, "autostart = %t # %s by the operator\n", p.Autostart, p.Enablement)
@@ -44,13 +34,4 @@ func (p *Program) Show() string {
 		fmt.Fprintf(&b, "# mistake: %s\n", document.Printable(mistake.Error()))
 	}
 	return b.String()
-}
-
-// hiddenVariables returns variables as TOML, without their values.
-func hiddenVariables(variables map[string]string) string {
-	var all []string
-	for _, name := range slices.Sorted(maps.Keys(variables)) {
-		all = append(all, name+" = "+hiddenValue)
-	}
-	return "{ " + strings.Join(all, ", ") + " }"
 }

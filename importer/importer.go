@@ -15,6 +15,7 @@ import (
 
 	"superd/importer/compose"
 	"superd/importer/draft"
+	"superd/importer/exported"
 	"superd/importer/pm2"
 	"superd/importer/processcompose"
 	"superd/importer/procfile"
@@ -41,6 +42,8 @@ func Formats() []Format {
 			systemd.Import},
 		{"s6", "a service directory of s6 or runit, or a directory of those, or of s6-rc", s6.Import},
 		{"pm2", "ecosystem.config.js or .json of pm2", pm2.Import},
+		{"nomad", "a job of Nomad that superd export has written", exported.Import},
+		{"kubernetes", "manifests of Kubernetes that superd export has written", exported.Import},
 	}
 }
 
@@ -87,6 +90,8 @@ var names = []struct{ prefix, suffix, format string }{
 	{"ecosystem", ".json", "pm2"},
 	{"", ".config.js", "pm2"},
 	{"pm2", ".json", "pm2"},
+	{"", ".nomad.hcl", "nomad"},
+	{"", ".nomad", "nomad"},
 }
 
 // marks are lines and parts of lines by which a format is known, the most telling ones first.
@@ -99,6 +104,8 @@ var marks = []struct{ text, format string }{
 	{"\nservices:", "compose"},
 	{"module.exports", "pm2"},
 	{`"apps"`, "pm2"},
+	{"\napiVersion: apps/", "kubernetes"},
+	{"\napiVersion: batch/", "kubernetes"},
 }
 
 func detect(path string) (format string, err error) {
@@ -161,7 +168,11 @@ func Import(f Format, path, target string) (*draft.Document, error) {
 		}
 		return text, err
 	}
-	doc, err := f.Import(system, path, dir)
+	importFile := f.Import
+	if text, err := system.ReadFile(path); err == nil && exported.Marked(string(text)) {
+		importFile = exported.Import // whatever its format is
+	}
+	doc, err := importFile(system, path, dir)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 
 	"superd/importer"
 	"superd/importer/draft"
-	"superd/internal/safepath"
 	"superd/internal/terminal"
 )
 
@@ -93,7 +92,7 @@ func importFile(format importer.Format, path, output string, strict, force bool,
 			return err
 		}
 	} else {
-		if err := writeOutput(output, doc, force); err != nil {
+		if err := writeText(output, doc.TOML(), doc.Mode, force); err != nil {
 			return fmt.Errorf("write the configuration: %w", err)
 		}
 	}
@@ -101,22 +100,6 @@ func importFile(format importer.Format, path, output string, strict, force bool,
 		return fmt.Errorf("%d differences: see above", len(doc.Notes))
 	}
 	return nil
-}
-
-// writeOutput writes the configuration into a file at once, for those who may read all sources: an
-// environment may have passwords. What is no regular file, such as /dev/stdout, gets the text.
-func writeOutput(output string, doc *draft.Document, force bool) error {
-	switch info, err := os.Stat(output); {
-	case err == nil && !info.Mode().IsRegular():
-		return os.WriteFile(output, []byte(doc.TOML()), doc.Mode)
-	case err == nil && !force:
-		return fmt.Errorf("%s is there already: --force replaces it", output)
-	case err == nil: // replace what a link leads to, not the link
-		if output, err = filepath.EvalSymlinks(output); err != nil {
-			return err
-		}
-	}
-	return safepath.WriteFile(output, []byte(doc.TOML()), doc.Mode)
 }
 
 func printNotes(w io.Writer, doc *draft.Document) {

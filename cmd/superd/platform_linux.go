@@ -13,7 +13,7 @@ import (
 
 // platformCommands are the commands that only Linux has.
 var platformCommands = []subcommand{
-	{"top", ui.Top}, {"import", ui.Import}, {"metrics", ui.Metrics}, {"web", ui.Web},
+	{"top", ui.Top}, {"import", ui.Import}, {"export", ui.Export}, {"metrics", ui.Metrics}, {"web", ui.Web},
 	{"doctor", newDoctorCommand},
 	{"clean-cgroup", newCleanCgroupCommand},
 }

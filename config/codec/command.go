@@ -1,6 +1,10 @@
 package codec
 
-import "superd/config/document"
+import (
+	"strconv"
+
+	"superd/config/document"
+)
 
 // Template reports whether the references in s are well-formed.
 func (v Value) Template(s string) bool {
@@ -21,10 +25,13 @@ var Command = Codec[[]string]{
 		if len(args) == 0 {
 			return ""
 		}
-		return List("", Word).Show(args)
+		return List("", argument).Show(args)
 	},
 	Read: readCommand,
 }
+
+// argument shows an argument, which may be empty.
+var argument = Codec[string]{Show: strconv.Quote}
 
 func readCommand(v Value) ([]string, bool) {
 	var args []string

@@ -152,3 +152,18 @@ func differences(before, after *Receiver) (names []string) {
 	}
 	return names
 }
+
+// A SetKey is a key whose value is not the built-in default.
+type SetKey struct {
+	Name, Value string // as TOML
+}
+
+// SetKeys returns the keys of a receiver that have not the built-in default.
+func (r *Receiver) SetKeys() (all []SetKey) {
+	for _, k := range Keys() {
+		if !reflect.DeepEqual(k.get(r), k.get(builtin())) {
+			all = append(all, SetKey{k.Name, k.shown(r)})
+		}
+	}
+	return all
+}

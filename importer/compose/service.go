@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"superd/exporter/mark"
 	"superd/importer/draft"
 	"superd/importer/yamltree"
 )
@@ -18,7 +19,7 @@ func (c *file) key(t *draft.Table, full, key string, n *yamltree.Node) {
 		}
 	}
 	switch key {
-	case "command", "entrypoint", "depends_on", "expose", "container_name", "platform", "pull_policy", "tty",
+	case "command", "entrypoint", "depends_on", "expose", "container_name", "platform", "pull_policy",
 		"stdin_open", "init", "hostname", "domainname", "attach":
 		// Without meaning for a program of the machine, or done elsewhere.
 	case "image":
@@ -74,6 +75,12 @@ func (c *file) key(t *draft.Table, full, key string, n *yamltree.Node) {
 				note("superd goes on trying, with pauses of at most a minute: `start_limit` gives up")
 			}
 		}
+	case "tty":
+		if n.Text() == "true" {
+			t.Set("pty", true)
+		}
+	case "labels":
+		c.labels(t, n, note)
 	case "healthcheck":
 		c.health(t, full, n)
 	case "stop_signal":
@@ -106,7 +113,12 @@ func (c *file) key(t *draft.Table, full, key string, n *yamltree.Node) {
 			if m.Value.IsMap() {
 				value = m.Value.Get("soft").Text() + ":" + m.Value.Get("hard").Text()
 			}
-			if v, err := strconv.Atoi(value); err == nil && v >= 0 {
+			if soft, hard, _ := strings.Cut(value, ":"); soft == hard {
+				value = soft
+			}
+			if key, unit := ulimit(m.Key); unit != "" {
+				t.Set("limits."+key, spans(value, unit))
+			} else if v, err := strconv.Atoi(value); err == nil && v >= 0 {
 				t.Set("limits."+m.Key, v)
 			} else if value == "-1" {
 				t.Set("limits."+m.Key, "infinity")
@@ -155,6 +167,50 @@ func (c *file) key(t *draft.Table, full, key string, n *yamltree.Node) {
 			note("superd has no counterpart")
 		}
 	}
+}
+
+// labels imports those that superd export writes.
+func (c *file) labels(t *draft.Table, n *yamltree.Node, note func(string, ...any)) {
+	other := len(n.Items()) > 0
+	for _, m := range n.Members() {
+		group, isGroup := strings.CutPrefix(m.Key, mark.GroupLabel)
+		switch {
+		case isGroup:
+			t.Append("groups", draft.Name(group))
+		case m.Key == mark.TypeLabel:
+			t.Set("type", m.Value.Text())
+			if t.Get("restart") != "on-failure" {
+				t.Delete("restart")
+			}
+		default:
+			other = true
+		}
+	}
+	if other {
+		note("superd has no counterpart")
+	}
+}
+
+// ulimit returns the name of a limit whose values are times, and their unit; else "" as the unit.
+func ulimit(name string) (key, unit string) {
+	switch name {
+	case "cpu":
+		return "cpu_time", "s"
+	case "rttime":
+		return "rttime", "us"
+	}
+	return name, ""
+}
+
+// spans returns a limit, or a soft and a hard one, as durations.
+func spans(value, unit string) string {
+	parts := strings.Split(value, ":")
+	for i, part := range parts {
+		if parts[i] = part + unit; part == "-1" {
+			parts[i] = "infinity"
+		}
+	}
+	return strings.Join(parts, ":")
 }
 
 func names(list []string) []string {
@@ -281,10 +337,17 @@ func (c *file) logging(t *draft.Table, full string, n *yamltree.Node) {
 		if v, err := strconv.Atoi(n.Get("options", "max-file").Text()); err == nil && v > 0 {
 			t.Set("log.keep", v-1)
 		}
-	case "journald":
-		t.Set("log.sink", "journald")
-	case "syslog":
-		t.Set("log.sink", "syslog")
+		if n.Get("options", "compress").Text() == "true" {
+			t.Set("log.compress", true)
+		}
+	case "journald", "syslog":
+		t.Set("log.sink", driver)
+		if tag := n.Get("options", "tag").Text(); tag != "" && tag != t.Name && !strings.Contains(tag, "{{") {
+			t.Set("log.identifier", tag)
+		}
+		if facility := n.Get("options", "syslog-facility").Text(); facility != "" && facility != "daemon" {
+			t.Set("log.facility", facility)
+		}
 		if a := n.Get("options", "syslog-address").Text(); a != "" {
 			t.Set("log.address", strings.TrimPrefix(strings.TrimPrefix(a, "unixgram://"), "unix://"))
 		}

@@ -27,6 +27,10 @@ type Document struct {
 	Tail     []string
 	Notes    []Note
 
+	// Text is the text of the configuration, where the source has it as a whole. Then the tables
+	// above mean nothing.
+	Text string
+
 	// Dir is the directory in which the source's relative paths begin. Empty: the TOML file will be
 	// in that directory, and relative paths stay.
 	Dir string

@@ -36,6 +36,9 @@ var order = []string{
 
 // TOML returns the document as the text of a configuration file.
 func (d *Document) TOML() string {
+	if d.Text != "" {
+		return d.Text
+	}
 	var b strings.Builder
 	writeComments(&b, d.Head)
 	write := func(header string, t *Table) {

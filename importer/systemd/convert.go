@@ -114,7 +114,12 @@ func (i *importing) file(path string) error {
 	if !u.has("Service") {
 		return fmt.Errorf("read %s: there is no section [Service]", path)
 	}
+	accepts := false // a socket beside it starts an instance for each connection
 	if strings.HasSuffix(u.name, "@.service") && ext == ".service" {
+		_, err := i.system.ReadFile(strings.TrimSuffix(base, "@") + ".socket")
+		accepts = err == nil
+	}
+	if strings.HasSuffix(u.name, "@.service") && ext == ".service" && !accepts {
 		i.doc.Note(draft.Place{File: path}, "", "it is a template: name an instance of it, such as %s1.service",
 			strings.TrimSuffix(path, ".service"))
 	}
@@ -138,6 +143,9 @@ func (i *importing) file(path string) error {
 		own *string
 	}{{".socket", &socket}, {".timer", &timer}} {
 		file := base + beside.ext
+		if accepts && beside.ext == ".socket" {
+			file = strings.TrimSuffix(base, "@") + beside.ext
+		}
 		if *beside.own != "" || ext == beside.ext {
 			continue
 		}
@@ -262,6 +270,8 @@ func (s *service) dependencies(units map[string]*draft.Table) {
 			table := units[name]
 			switch {
 			case strings.HasSuffix(name, ".socket") && s.table.Has("sockets"):
+			case a.key == "PartOf" && strings.HasSuffix(name, ".target") && s.isGroup(name):
+				s.table.Append("groups", draft.Name(strings.TrimSuffix(name, ".target")))
 			case table == nil && (strings.HasSuffix(name, ".target") || strings.HasSuffix(name, ".slice") ||
 				name == "system.slice"):
 				other = append(other, name)
@@ -290,6 +300,14 @@ func (s *service) dependencies(units map[string]*draft.Table) {
 			s.note(a, "superd does not wait for the network: order superd itself after network-online.target")
 		}
 	}
+}
+
+// isGroup reports whether a target is a file beside the unit, and wants it: it stands for a group.
+func (s *service) isGroup(target string) bool {
+	text, err := s.system.ReadFile(filepath.Join(filepath.Dir(s.path), target))
+	return err == nil && slices.Contains(strings.FieldsFunc(string(text), func(r rune) bool {
+		return r == ' ' || r == '=' || r == '\n'
+	}), s.name)
 }
 
 func drop(t *draft.Table, key, value string) {

@@ -3,6 +3,7 @@ package systemd
 import (
 	"fmt"
 	"net"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -62,6 +63,10 @@ func (s *service) socket(path string) error {
 			if n, err := strconv.Atoi(a.value); err == nil && n > 0 {
 				s.table.Set("max_connections", n)
 			}
+		case "MaxConnectionsPerSource":
+			if n, err := strconv.Atoi(a.value); err == nil && n > 0 {
+				s.table.Set("max_connections_per_source", n)
+			}
 		case "Service", "RemoveOnStop":
 		default:
 			of.note(a, "superd has no such key for a socket")
@@ -87,13 +92,16 @@ func (s *service) socket(path string) error {
 		}
 	}
 	s.table.Set("sockets", []string{t.Name})
-	s.table.Set("start", "on-connect")
+	if accept || !s.startsItself(path) {
+		s.table.Set("start", "on-connect")
+	}
 	if accept {
 		s.table.Set("accept", true)
 		if s.get("Service", "StandardInput") != "socket" {
 			s.table.Set("socket_pass", "systemd")
 		}
-		for _, key := range []string{"restart", "ready.notify"} {
+		for _, key := range []string{"restart", "ready.notify", "backoff.initial", "backoff.max", "backoff.jitter",
+			"start_limit.failures", "start_limit.within", "start_limit.retry_after"} {
 			if s.table.Has(key) {
 				s.table.Delete(key)
 			}
@@ -102,6 +110,11 @@ func (s *service) socket(path string) error {
 		s.table.Set("socket_pass", "stdin")
 	}
 	return nil
+}
+
+// startsItself reports whether a service also starts without a connection to the socket.
+func (s *service) startsItself(socket string) bool {
+	return s.has("Install") && strings.Contains(s.get("Service", "Sockets"), filepath.Base(socket))
 }
 
 func isStream(address string) bool {

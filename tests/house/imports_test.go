@@ -38,7 +38,8 @@ var allowed = map[string]string{
 		procs/host procs/journal procs/linux procs/linux/cgroup procs/pty procs/rundir procs/snapshot
 		sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
-	"cmd/superd-ui": `config config/pages config/places control control/locate control/remote importer importer/draft
+	"cmd/superd-ui": `config config/pages config/places control control/locate control/remote exporter
+		exporter/manifest importer importer/draft
 		internal/safepath internal/terminal metrics top web`,
 	"compat/xmlrpc":        "",
 	"compat/socket":        "compat/supervisor control control/server internal/safepath",
@@ -164,8 +165,23 @@ var allowed = map[string]string{
 	"top":                "cmd/superd/report control internal/terminal internal/words",
 	"cmd/superd/ui":      "",
 	"importer": `importer/compose importer/draft importer/pm2 importer/processcompose importer/procfile
-		importer/s6 importer/supervisord importer/systemd`,
-	"importer/compose":        "config/document importer/draft importer/yamltree",
+		importer/exported importer/s6 importer/supervisord importer/systemd`,
+	"importer/compose":  "config/document exporter/mark importer/draft importer/yamltree",
+	"importer/exported": "config exporter exporter/manifest exporter/mark importer/draft",
+	"exporter": `config exporter/compose exporter/kubernetes exporter/manifest exporter/nomad
+		exporter/systemd`,
+	"exporter/compose": `config config/codec config/directory exporter/manifest exporter/mark
+		exporter/yamltext internal/rlimit internal/signame`,
+	"exporter/definition": "config config/receiver",
+	"exporter/kubernetes": `config config/directory exporter/manifest exporter/mark exporter/yamltext
+		internal/signame`,
+	"exporter/manifest": `config config/codec config/directory config/document config/environ
+		config/listen exporter/definition`,
+	"exporter/mark":  "exporter/manifest",
+	"exporter/nomad": "config exporter/manifest exporter/mark internal/signame",
+	"exporter/systemd": `config config/codec config/directory config/environ config/listen
+		exporter/manifest exporter/mark internal/rlimit internal/signame`,
+	"exporter/yamltext":       "",
 	"importer/draft":          "internal/words",
 	"importer/pm2":            "config/document importer/draft",
 	"importer/processcompose": "importer/draft importer/yamltree",

@@ -35,6 +35,11 @@ func Import() *cobra.Command {
 	return uiCommand("import", "Make a configuration from the files of another supervisor")
 }
 
+// Export returns the command `superd export`.
+func Export() *cobra.Command {
+	return uiCommand("export", "Write a configuration as files for a cluster or for systemd")
+}
+
 // RunFrom runs what --from names: superd-ui imports it, and executes this program with the result
 // and the other flags of the command line.
 func RunFrom(from string, flags *pflag.FlagSet) error {
