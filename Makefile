@@ -75,7 +75,7 @@ tidy:
 # whole build the static superd themselves, and wait more than they compute, so eight of them run at
 # a time. With the tag superd_forkexec the tests build a superd with the plain fork of Go.
 SIMULATION = Simulation|PlantedDefects
-RACES      = /(alerts|alerts/.*|control/remote|control/server|keeper|keeper/.*|logs|logs/.*|loop|loop/task|pidfd|procs/(eventlog|execprobe|handover|journal|linux|linux/.*|notify|onconnect|outputevents|probe|pty|reaper|rundir|sockets)|signals)$$
+RACES      = /(alerts|alerts/.*|control/remote|control/server|keeper|keeper/.*|logs|logs/.*|loop|loop/task|pidfd|procs/(eventlog|execprobe|handover|journal|linux|linux/.*|notify|filewatch|onconnect|outputevents|probe|pty|reaper|rundir|sockets)|signals)$$
 FORKS      = ^Test(ExecFails|InstantExits|KilledChildIsBack|Identity|StopOrder|Upgrade)$$
 unit:
 	CGO_ENABLED=1 go test -race -short -timeout 10m $$(go list ./... | grep -E '$(RACES)')

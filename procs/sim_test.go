@@ -78,6 +78,7 @@ type history struct {
 	policy          policyModel
 	rolling         rollModel
 	listens         listenModel
+	files           filesModel
 	graph           simGraph
 	ended           bool
 	pending         int        // commands without a result yet
@@ -123,7 +124,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		checks:         map[string][]restartCheck{},
 		fifos:          map[string]string{},
 	}
-	h.listens = newListenModel(seed)
+	h.listens, h.files = newListenModel(seed), newFilesModel(seed)
 	h.rolling = rollModel{drawn: seed%8 == 0, failed: map[string]bool{}, extras: map[instanceView]bool{}, staged: map[string]time.Duration{}, begun: map[string]bool{}}
 	h.kernel = hosttest.New(h.v, h.rng, h.fail)
 	h.kernel.Mix = hosttest.FaultMix{
@@ -268,7 +269,7 @@ func (h *history) options() Options {
 		Predecessor: Predecessor{StoredFDs: h.kernel.PassFDs()},
 		Identity:    Identity{BootID: "boot", Machine: "simulated"},
 		Paths:       paths.Paths{FIFODir: "fifo", NotifyDir: "notify", Directories: places.RootsOf(nil, 0)},
-		tests:       testSettings{rules: h.rules, onCommand: h.onCommand, rollLimits: h.defect.rollLimits},
+		tests:       testSettings{rules: h.rules, onCommand: h.onCommand, onFileChange: h.onFileChange, rollLimits: h.defect.rollLimits},
 	}
 	if h.kernel.Keeper {
 		o.Keeper = h.kernel
@@ -379,6 +380,9 @@ func (h *history) drawProgram(name string) *config.Program {
 	if h.rolling.drawn {
 		h.drawRolling(p)
 	}
+	if h.files.drawn {
+		h.drawWatch(p)
+	}
 	return p
 }
 
@@ -434,6 +438,9 @@ func (h *history) run() (err error) {
 		}
 		if h.listens.drawn && h.listens.rng.IntN(2) == 0 {
 			h.connect()
+		}
+		if h.files.drawn && h.files.rng.IntN(2) == 0 {
+			h.changeFiles()
 		}
 		h.command()
 		h.check()

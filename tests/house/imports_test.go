@@ -56,7 +56,7 @@ var allowed = map[string]string{
 		sandbox/shim`,
 	"procs": `config config/environ config/listen internal/signame internal/words logs loop loop/task
 		pidfd procs/changes procs/counters procs/deps procs/diagnosis procs/enabling
-		procs/eventlog procs/execprobe procs/fsm procs/handover procs/host procs/instance
+		procs/eventlog procs/execprobe procs/filewatch procs/fsm procs/handover procs/host procs/instance
 		procs/instance/beside procs/instance/paths procs/onconnect procs/outputevents procs/probe
 		procs/pty procs/reaper procs/reconcile procs/rolling procs/schedule procs/selection
 		procs/snapshot procs/sockets
@@ -88,7 +88,7 @@ var allowed = map[string]string{
 	"procs/linux": `config config/codec config/directory config/document config/listen
 		internal/execshim internal/failpoint internal/mounts internal/passwd internal/privilege internal/procfs internal/safepath
 		internal/syscalls internal/workers logs/pipe loop pidfd procs/host procs/linux/cgroup
-		procs/linux/listener procs/linux/proctree procs/notify procs/probe procs/pty sandbox sandbox/shim`,
+		procs/linux/filetree procs/linux/listener procs/linux/proctree procs/notify procs/probe procs/pty sandbox sandbox/shim`,
 	"procs/linux/cgroup": `config config/codec internal/mounts internal/procfs internal/syscalls internal/workers
 		pidfd procs/host procs/linux/proctree`,
 	"procs/linux/listener":  `config config/listen internal/passwd internal/procfs internal/safepath`,
@@ -116,7 +116,7 @@ var allowed = map[string]string{
 	"keeper":                      "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
 	"keeper/fdstore":              "",
 	"config": `config/codec config/cycle config/directory config/document config/enablement
-		config/environ config/listen config/pages config/receiver internal/passwd
+		config/environ config/filewatch config/listen config/pages config/receiver internal/passwd
 		internal/privilege internal/rlimit internal/signame internal/words sandbox`,
 	"config/codec":    "config/document internal/rlimit internal/signame internal/words",
 	"config/listen":   "config/document internal/words",
@@ -192,6 +192,10 @@ var allowed = map[string]string{
 	"config/pages":            "config/codec config/document",
 	"config/directory":        "config/codec config/document config/environ",
 	"config/cycle":            "",
+	"config/filewatch":        "config/codec config/document",
+	"procs/linux/filetree":    "procs/host",
+	"procs/filewatch": `config config/filewatch internal/signame loop pidfd procs/eventlog procs/fsm
+		procs/host procs/instance procs/instance/beside`,
 }
 
 // imports returns what each package of superd itself imports of superd, on Linux, without tests.
