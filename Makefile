@@ -6,7 +6,7 @@ TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-metrics bench bench-sandbox bench-loop bench-quick clean test-schema test-switch test-web
+.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-metrics bench bench-sandbox bench-loop bench-quick clean test-schema test-switch test-tini test-web
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -126,6 +126,11 @@ test-schema: ## have taplo and redocly check the schema and openapi.yaml (needs 
 	@set -e; tools=$$(mktemp -d); trap 'rm -rf "$$tools"' EXIT; \
 	npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$$tools" $(SCHEMA_TOOLS); \
 	go test ./tests/schema -count=1 -v -timeout 10m -tools "$$tools/node_modules/.bin"
+
+INITS ?= /tmp/superd-test-inits
+test-tini: ## run the test-suites of tini and dumb-init against superd (root; 3 minutes)
+	tests/inits/install-deps.sh $(INITS)
+	go test ./tests/inits -inits -sources $(INITS) -count=1 -v -timeout 15m
 
 UNITS ?= /tmp/superd-test-units
 test-switch: ## compare with Debian's supervisor, by files and by commands (root; 6 minutes)
