@@ -6,7 +6,7 @@ TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: image help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-engines test-metrics bench bench-sandbox bench-loop bench-quick clean test-schema test-switch test-web
+.PHONY: image help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-engines test-metrics bench bench-sandbox bench-loop bench-quick clean test-schema test-switch test-tini test-web
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -77,7 +77,7 @@ tidy:
 # whole build the static superd themselves, and wait more than they compute, so eight of them run at
 # a time. With the tag superd_forkexec the tests build a superd with the plain fork of Go.
 SIMULATION = Simulation|PlantedDefects
-RACES      = /(alerts|alerts/.*|control/remote|control/server|keeper|keeper/.*|logs|logs/.*|loop|loop/task|pidfd|procs/(eventlog|execprobe|handover|journal|linux|linux/.*|notify|onconnect|outputevents|probe|pty|reaper|rundir|sockets)|signals)$$
+RACES      = /(alerts|alerts/.*|control/remote|control/server|keeper|keeper/.*|logs|logs/.*|loop|loop/task|pidfd|procs/(eventlog|execprobe|handover|journal|linux|linux/.*|notify|filewatch|onconnect|outputevents|probe|pty|reaper|rundir|sockets)|signals)$$
 FORKS      = ^Test(ExecFails|InstantExits|KilledChildIsBack|Identity|StopOrder|Upgrade)$$
 unit:
 	CGO_ENABLED=1 go test -race -short -timeout 10m $$(go list ./... | grep -E '$(RACES)')
@@ -151,6 +151,11 @@ test-schema: ## have taplo and redocly check the schema and openapi.yaml (needs 
 	@set -e; tools=$$(mktemp -d); trap 'rm -rf "$$tools"' EXIT; \
 	npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$$tools" $(SCHEMA_TOOLS); \
 	go test ./tests/schema -count=1 -v -timeout 10m -tools "$$tools/node_modules/.bin"
+
+INITS ?= /tmp/superd-test-inits
+test-tini: ## run the test-suites of tini and dumb-init against superd (root; 3 minutes)
+	tests/inits/install-deps.sh $(INITS)
+	go test ./tests/inits -inits -sources $(INITS) -count=1 -v -timeout 15m
 
 UNITS ?= /tmp/superd-test-units
 test-switch: ## compare with Debian's supervisor, by files and by commands (root; 6 minutes)

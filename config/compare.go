@@ -170,6 +170,7 @@ var effects = sync.OnceValue(func() map[string]effect {
 		"log.overflow": atOnce, "log.min_free": atOnce,
 		"sockets": withNextRun, "socket_pass": withNextRun, "accept": withNextRun, "idle_timeout": atOnce, "max_connections": atOnce, "max_connections_per_source": atOnce,
 		"rolling.surge": atOnce, "rolling.max_unavailable": atOnce, "rolling.pause": atOnce, "rolling.abort_on_failure": atOnce, "rolling.wait_timeout": atOnce, "drain_timeout": atOnce,
+		"watch.paths": atOnce, "watch.ignore": atOnce, "watch.debounce": atOnce, "watch.signal": atOnce,
 	}
 })
 
@@ -231,6 +232,7 @@ func CompareProgram(before, after *Program) Change {
 		c.Keys = append(c.Keys, KeyChange{Key: "autostart", What: enablement.Text(before.Enablement, after.Enablement)})
 	}
 	c.Keys = append(c.Keys, compareRolling(before.Rolling, after.Rolling)...)
+	c.Keys = append(c.Keys, compareWatch(before.Watch, after.Watch)...)
 	c.Kind = kindOf(c.Keys)
 	return c
 }
@@ -274,6 +276,9 @@ func (p *Program) builder() *builder {
 	}
 	if p.Rolling != nil {
 		d.rolling = *p.Rolling
+	}
+	if p.Watch != nil {
+		d.watch = *p.Watch
 	}
 	return d
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"superd/config/codec"
+	"superd/config/filewatch"
 	"superd/sandbox"
 )
 
@@ -94,6 +95,8 @@ web applied live: stop_timeout "5s" -> "6s"
 		{"a table for rolling restarts", one, one + "program.a.rolling = {}", "a applied live: rolling added\n"},
 		{"other rolling restarts", one + "program.a.rolling = {}", one + "program.a.rolling.pause = '1s'", `a applied live: rolling.pause "0s" -> "1s"` + "\n"},
 		{"no rolling restarts", one + "program.a.rolling.surge = 2", one, "a applied live: rolling.surge 2 -> 1, rolling removed\n"},
+		{"watched files", one, one + "program.a.watch = { paths = ['/x'] }", `a applied live: watch.paths [] -> ["/x"], watch added` + "\n"},
+		{"other watched files", one + "program.a.watch.paths = ['/x']", one + "program.a.watch = { paths = ['/x'], signal = 'HUP' }", `a applied live: watch.signal = "SIGHUP"` + "\n"},
 		{"superd", one, "superd.log_dir = '/x'\nsuperd.exit_when = 'all-exited'\n" + one,
 			`a unchanged` + "\n" + `[superd] differs: log_dir = "/x" (restart), exit_when "never" -> "all-exited"` + "\n"},
 		{"files that are included", one, "include = ['conf.d/*.toml']", "a removed\nincluded added\n"},
@@ -168,7 +171,7 @@ func fullProgram() *Program {
 	}
 	p.Attributes = Attributes{Nice: new(int), IONice: &codec.IONice{}, Scheduling: &codec.Scheduling{Policy: codec.PolicyFIFO}, OOMScoreAdj: new(int)}
 	p.Limits = Limits{Memory: new(int64), MemoryHigh: new(int64), Swap: new(int64), CPUWeight: new(int64), CPU: new(float64), Tasks: new(int64)}
-	p.Rolling, p.Sockets = &Rolling{}, &ProgramSockets{}
+	p.Rolling, p.Sockets, p.Watch = &Rolling{}, &ProgramSockets{}, &filewatch.Settings{}
 	p.Sandbox = &sandbox.Settings{NoNewPrivileges: new(bool)}
 	return p
 }

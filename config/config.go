@@ -25,6 +25,7 @@ import (
 	"superd/config/document"
 	"superd/config/enablement"
 	"superd/config/environ"
+	"superd/config/filewatch"
 	"superd/config/pages"
 	"superd/config/receiver"
 	"superd/internal/rlimit"
@@ -144,6 +145,8 @@ type Settings struct {
 
 	Rolling      *Rolling      `json:",omitempty"` // nil: a reload restarts all instances at once
 	DrainTimeout time.Duration `json:",omitzero"`  // of a rolling restart; 0: StopTimeout
+
+	Watch *filewatch.Settings `json:",omitempty"` // nil: no files are watched
 
 	Watchdog time.Duration // 0: no watchdog
 	Ready    *Ready        // nil: ready once spawned

@@ -10,6 +10,7 @@ import (
 
 	"superd/config/codec"
 	"superd/config/document"
+	"superd/config/filewatch"
 	"superd/config/pages"
 	"superd/config/receiver"
 	"superd/internal/words"
@@ -45,6 +46,7 @@ func builtin() *builder {
 	d.health = Health{Interval: 10 * time.Second, Timeout: 2 * time.Second, Failures: 3, Action: HealthRestart}
 	d.sandbox = sandbox.Settings{Preset: sandbox.PresetNone}
 	d.rolling = defaultRolling
+	d.watch = filewatch.Default()
 	d.sockets = ProgramSockets{Pass: PassSystemd, MaxConnections: defaultMaxConnections}
 	d.socket.Backlog = defaultBacklog
 	return d
@@ -64,6 +66,7 @@ type builder struct {
 	health  Health
 	sandbox sandbox.Settings // without its preset filled in
 	rolling Rolling
+	watch   filewatch.Settings // its paths are those written
 	sockets ProgramSockets
 	socket  socketBuilder // of a [socket.NAME] table
 	superd  Superd

@@ -455,7 +455,7 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) **int64 { return &d.Limits.Tasks },
 			"Processes and threads (cgroup v2 controller `pids`). Above it a fork of the "+
 				"program fails."),
-	}, webKeys(), sandboxKeys(), programSocketKeys(), rollingKeys(), socketKeys())
+	}, webKeys(), sandboxKeys(), programSocketKeys(), rollingKeys(), watchKeys(), socketKeys())
 })
 
 // findKey returns the key of a table, nil if there is none.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"superd/config/codec"
+	"superd/config/filewatch"
 	"superd/internal/rlimit"
 )
 
@@ -153,6 +154,7 @@ log = { compress = true, stderr = "label", format = "text", overflow = "drop" }
 limits = { memory = "1KB", cpu = 0.5, tasks = 2 }
 rolling = { surge = 0, max_unavailable = 1, pause = "7s", abort_on_failure = false, wait_timeout = "9s" }
 drain_timeout = "8s"
+watch = { ignore = ["*.log"], debounce = "1s", signal = "HUP" }
 [program.zap]
 command = "zap"
 type = "oneshot"
@@ -174,6 +176,7 @@ schedule_missed = "skip"
 	want.PreStart, want.PostStop = [][]string{{"a", "b"}, {"c", "d"}}, [][]string{{"e"}}
 	want.Log.Compress, want.Log.Stderr, want.Log.Format, want.Log.Overflow = CompressGzip, StderrLabel, LogText, OverflowDrop
 	want.Rolling, want.DrainTimeout = &Rolling{MaxUnavailable: 1, Pause: 7 * time.Second, WaitTimeout: 9 * time.Second}, 8*time.Second
+	want.Watch = &filewatch.Settings{Paths: []string{p.Directory}, Ignore: []string{"*.log"}, Debounce: time.Second, Signal: syscall.SIGHUP}
 	want.Log.File = "" // each instance has its own
 	want.Limits = Limits{Memory: &memory, CPU: &cpu, Tasks: &tasks}
 	if !reflect.DeepEqual(p, want) {

@@ -398,8 +398,8 @@ func (d *builder) checkAccept() {
 		d.mistakeAt("replicas", "accept").Fail("connections are the replicas of a program with accept: write max_connections = %d, or remove it", max(1, d.Replicas))
 	}
 	const why = "has no meaning with accept, where each connection has a process of its own: remove it"
-	d.refuseSet(why, "idle_timeout", "ready", "health", "rolling", "restart", "no_restart_exit_codes", "start_limit", "backoff", "essential")
-	d.Ready, d.Health, d.Rolling, d.Essential = nil, nil, nil, false // of [defaults]
+	d.refuseSet(why, "idle_timeout", "ready", "health", "rolling", "restart", "no_restart_exit_codes", "start_limit", "backoff", "essential", "watch")
+	d.Ready, d.Health, d.Rolling, d.Watch, d.Essential = nil, nil, nil, nil, false // of [defaults]
 	if d.Type == TypeForking {
 		d.mistakeAt("type", "accept").Fail(`the process of a connection stays in the foreground: write type = "service"`)
 	}

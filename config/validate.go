@@ -111,6 +111,7 @@ func (d *builder) check() {
 	d.checkPTY()
 	d.checkSandbox()
 	d.checkRolling()
+	d.checkWatch()
 	d.checkPIDFilePlace()
 }
 

@@ -60,6 +60,9 @@ type Status struct {
 	// What of its sandbox could not be enforced; absent: nothing
 	SandboxWarnings []string `json:"sandbox_warnings,omitzero"`
 
+	// Why not all changes of the files that it watches are noticed; absent: all are
+	WatchProblem string `json:"watch_problem,omitzero"`
+
 	// Rolling restart of its program; absent: none is under way
 	Rolling *Rolling `json:"rolling,omitzero"`
 

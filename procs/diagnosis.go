@@ -52,7 +52,7 @@ func (s *Supervisor) diagnosis(in *instance.Instance) diagnosis.Diagnosis {
 	}
 	d.Schedule.Spec, d.Schedule.NextRun, d.Schedule.Skipped = r.Schedule.Line, r.Schedule.Next, r.Schedule.Skipped
 	d.Health = diagnosis.Health{Last: st.Check, Probes: r.Health.Checked}
-	d.HangsIn, d.KillIn = r.HangsIn, r.KillIn
+	d.HangsIn, d.KillIn, d.WatchProblem = r.HangsIn, r.KillIn, st.Restarts.WatchProblem
 	return d
 }
 

@@ -65,8 +65,10 @@ type testSettings struct {
 	stopBatch int
 	rules     *fsm.Table // rules with a planted defect; nil: those of [fsm.Rules]
 	// Called before an operator's command is carried out for an instance; may be nil
-	onCommand  func(*instance.Instance, Op)
-	rollLimits func(*rolling.Limits) // changes the limits of rolls; nil: nothing
+	onCommand func(*instance.Instance, Op)
+	// Called before an instance is restarted since files have changed; may be nil
+	onFileChange func(*instance.Instance)
+	rollLimits   func(*rolling.Limits) // changes the limits of rolls; nil: nothing
 }
 
 // A Notifier receives superd's own state, as in sd_notify(3). Its methods do not block.

@@ -11,6 +11,7 @@ import (
 	"superd/config"
 	"superd/procs/changes"
 	"superd/procs/eventlog"
+	"superd/procs/filewatch"
 	"superd/procs/fsm"
 	"superd/procs/handover"
 	"superd/procs/host"
@@ -229,6 +230,7 @@ type applier struct {
 	subscriptions *subscriptions.Set
 	sockets       *sockets.Set
 	connectors    *onconnect.Connectors
+	watches       *filewatch.Watches
 	rolls         *rolls
 }
 
@@ -261,6 +263,7 @@ func (a *applier) applyWithoutExitPolicy(next *config.Config, diff config.Diff) 
 		a.sockets.Configure(next.Sockets)
 		a.applyDiff(diff)
 		a.connectors.UpdateAll()
+		a.watches.UpdateAll()
 	})
 	count := func(kind config.ChangeKind) int { return len(diff.Names(kind)) }
 	a.Log.Info("configuration reloaded", "added", count(config.ProgramAdded), "removed", count(config.ProgramRemoved),

@@ -79,6 +79,7 @@ type history struct {
 	rolling         rollModel
 	listens         listenModel
 	executes        executeModel
+	files           filesModel
 	graph           simGraph
 	ended           bool
 	pending         int        // commands without a result yet
@@ -124,7 +125,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		checks:         map[string][]restartCheck{},
 		fifos:          map[string]string{},
 	}
-	h.listens, h.executes = newListenModel(seed), newExecuteModel(seed)
+	h.listens, h.executes, h.files = newListenModel(seed), newExecuteModel(seed), newFilesModel(seed)
 	h.rolling = rollModel{drawn: seed%8 == 0, failed: map[string]bool{}, extras: map[instanceView]bool{}, staged: map[string]time.Duration{}, begun: map[string]bool{}}
 	h.kernel = hosttest.New(h.v, h.rng, h.fail)
 	h.kernel.Mix = hosttest.FaultMix{
@@ -269,7 +270,7 @@ func (h *history) options() Options {
 		Predecessor: Predecessor{StoredFDs: h.kernel.PassFDs()},
 		Identity:    Identity{BootID: "boot", Machine: "simulated"},
 		Paths:       paths.Paths{FIFODir: "fifo", NotifyDir: "notify", Directories: places.RootsOf(nil, 0)},
-		tests:       testSettings{rules: h.rules, onCommand: h.onCommand, rollLimits: h.defect.rollLimits},
+		tests:       testSettings{rules: h.rules, onCommand: h.onCommand, onFileChange: h.onFileChange, rollLimits: h.defect.rollLimits},
 	}
 	if h.kernel.Keeper {
 		o.Keeper = h.kernel
@@ -380,6 +381,9 @@ func (h *history) drawProgram(name string) *config.Program {
 	if h.rolling.drawn {
 		h.drawRolling(p)
 	}
+	if h.files.drawn {
+		h.drawWatch(p)
+	}
 	return p
 }
 
@@ -435,6 +439,9 @@ func (h *history) run() (err error) {
 		}
 		if h.listens.drawn && h.listens.rng.IntN(2) == 0 {
 			h.connect()
+		}
+		if h.files.drawn && h.files.rng.IntN(2) == 0 {
+			h.changeFiles()
 		}
 		h.command()
 		h.check()

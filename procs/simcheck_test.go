@@ -100,6 +100,9 @@ func (h *history) check() {
 				h.checkLogOptions(in, w.run)
 			}
 		}
+		if h.files.drawn {
+			h.checkFiles(in)
+		}
 		if h.drawsStops {
 			h.checkSpared(in, w)
 			h.checkSandbox(in, w)

@@ -103,6 +103,7 @@ func (h *history) crash() {
 	h.pending = 0
 	clear(h.checks)
 	h.executes.forget()
+	clear(h.files.changes)
 	values, full := h.journal.values, h.journal.full
 	h.journal = newSimJournal(h, h.journal.writeDelay)
 	h.journal.values, h.journal.full = values, full

@@ -15,6 +15,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/host"
 	"superd/procs/host/hosttest"
+	"superd/procs/instance"
 	"superd/procs/rolling"
 	"superd/procs/snapshot"
 	"superd/tests/golden"
@@ -243,6 +244,16 @@ var defects = []defect{
 		}
 	})},
 	{name: "an exit is never acknowledged", kernel: hosttest.Defects{NoAcknowledgement: true}},
+	{name: "a change of files is forgotten", supervisor: func(s *Supervisor) {
+		s.applier.watches.Instances = func(string) []*instance.Instance { return nil }
+	}},
+	{name: "a change of files does not start what has failed", supervisor: func(s *Supervisor) {
+		s.applier.watches.Instances = func(program string) []*instance.Instance {
+			return slices.DeleteFunc(slices.Clone(s.registry.of(program)), func(in *instance.Instance) bool {
+				return in.Machine.State() == fsm.Failed
+			})
+		}
+	}},
 	{name: "a roll waits for ever for a start", rollLimits: func(l *rolling.Limits) { l.Wait = 0 }},
 	{name: "a roll does not start what is stopped", eachTurn: instanceView.stopAgain},
 	{name: "reset-failed has no effect", keepsFailures: true},

@@ -385,6 +385,9 @@ func (h *history) alterProgram(had *config.Program) *config.Program {
 	if h.drawsStops && h.chance(0.3) {
 		h.drawStops(p)
 	}
+	if h.files.drawn && h.files.rng.IntN(3) == 0 {
+		h.drawWatch(p)
+	}
 	if h.rolling.drawn && h.chance(0.3) {
 		p.Rolling, p.DrainTimeout = other.Rolling, other.DrainTimeout
 		if p.Type == config.TypeOneshot {

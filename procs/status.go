@@ -49,6 +49,8 @@ type MainStatus struct {
 type Restarts struct {
 	Count         int        // automatic ones since the operator's last start
 	FlappingSince *time.Time // nil: it does not flap
+	// Why not all changes of the files that it watches restart it; "": all do
+	WatchProblem string
 }
 
 // A ReloadEnd is how a reload of the program ended.
@@ -135,7 +137,7 @@ func (s *Supervisor) statusOf(in *instance.Instance, r instance.Report) Status {
 		Definition: in.Program,
 		State:      m.State(),
 		Since:      s.WallAt(r.Since),
-		Restarts:   Restarts{Count: m.Restarts()},
+		Restarts:   Restarts{Count: m.Restarts(), WatchProblem: s.applier.watches.Problem(in.Program.Name)},
 		LogFile:    in.Output.Collector.Path(),
 		Collector:  &in.Output.Collector,
 		HasRun:     r.HasRun,

@@ -13,7 +13,7 @@
 //   - [handover.Recorder], [handover.FDKeeper], configState: what a successor must know
 //   - reaper, shutdown, exitPolicy, selfRecord: the end of processes and of superd
 //   - readyNotifier, subscriptions: who is told; package outputevents: what is recorded of output
-//   - [sockets.Set]: what superd listens on for programs
+//   - [sockets.Set]: what superd listens on for programs; [filewatch.Watches]: their files
 //   - conflicts, replicas, rolls, selector: which instances there are
 //   - applier, reloads, recovery: changes of all of them
 //   - Supervisor: makes the parts, and has what others call: commands, status, diagnosis, scale
@@ -26,6 +26,7 @@ import (
 	"superd/config/listen"
 	"superd/procs/deps"
 	"superd/procs/eventlog"
+	"superd/procs/filewatch"
 	"superd/procs/fsm"
 	"superd/procs/handover"
 	"superd/procs/host"
@@ -154,6 +155,13 @@ func (s *Supervisor) makeParts() {
 		},
 		Retire: func(in *instance.Instance) { s.replicas.retire(in, fsm.By(fsm.ActorIdle)) },
 	})
+	watches := filewatch.New(filewatch.Options{
+		Loop: p.Loop, Scope: p.Scope, Files: p.Host, Log: p.Log,
+		Own: []string{p.Paths.RuntimeDir, p.Paths.LogDir}, Instances: reg.of,
+		Config:  func() *config.Config { return s.config.active },
+		Ending:  func() bool { return s.shutdown.begun },
+		Changed: func() { s.subscriptions.Changed() }, BeforeRestart: p.options.tests.onFileChange,
+	})
 	s.readyNotifier = &readyNotifier{
 		platform: p, registry: reg, reconciler: s.reconciler, shutdown: s.shutdown,
 		reloading: func() bool { return s.reloads.running }, opening: held.Opening,
@@ -194,7 +202,7 @@ func (s *Supervisor) makeParts() {
 	s.applier = &applier{
 		platform: p, registry: reg, recorder: s.recorder, config: s.config, replicas: s.replicas,
 		conflicts: s.conflicts, exitPolicy: s.exitPolicy, subscriptions: s.subscriptions,
-		sockets: held, connectors: s.connectors, rolls: s.rolls,
+		sockets: held, connectors: s.connectors, watches: watches, rolls: s.rolls,
 	}
 	s.reloads = &reloads{
 		platform: p, recorder: s.recorder, config: s.config, applier: s.applier,
@@ -224,6 +232,7 @@ func (s *Supervisor) Start(onEnd func()) {
 	if !s.shutdown.begun {
 		s.recovery.startMissing()
 		s.connectors.UpdateAll()
+		s.applier.watches.UpdateAll()
 		s.recovery.logStoppedByOperator()
 	} else { // requested before Start, or resumed
 		s.shutdown.resume()

@@ -13,6 +13,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"superd/internal/disposition"
 )
 
 // marker is in the environment of a program that ResetInherited has executed again. Its value is
@@ -33,11 +35,11 @@ func startedByNohup() (bool, error) {
 	if pid, is, ok := strings.Cut(value, ":"); ok && pid == strconv.Itoa(os.Getpid()) {
 		return is == "true", nil
 	}
-	var now sigaction
-	if err := rtSigaction(syscall.SIGHUP, nil, &now); err != nil {
+	now, err := disposition.Get(syscall.SIGHUP)
+	if err != nil {
 		return false, fmt.Errorf("read the disposition of SIGHUP: %w", err)
 	}
-	return now.handler == sigIgn, nil
+	return now.Ignores(), nil
 }
 
 // OutlivesTerminal reports whether the process was started with SIGHUP ignored, as by nohup(1).
@@ -102,11 +104,11 @@ func inherited() (blocked, ignored set, err error) {
 		return 0, 0, fmt.Errorf("read the signal mask: %w", err)
 	}
 	for sig := syscall.Signal(1); sig <= maxSignal; sig++ {
-		var now sigaction
-		if err := rtSigaction(sig, nil, &now); err != nil {
+		now, err := disposition.Get(sig)
+		if err != nil {
 			return 0, 0, fmt.Errorf("read the disposition of signal %d: %w", int(sig), err)
 		}
-		if now.handler == sigIgn {
+		if now.Ignores() {
 			ignored |= only(sig)
 		}
 		if bit := int(sig) - 1; mask.Val[bit/wordBits]>>(bit%wordBits)&1 != 0 {
@@ -124,7 +126,7 @@ func restart(ignored set, caught *Caught) error {
 		return err
 	}
 	for sig := range ignored.all() {
-		if err := rtSigaction(sig, &sigaction{handler: sigDfl}, nil); err != nil {
+		if _, err := disposition.Set(sig, disposition.Default()); err != nil {
 			return fmt.Errorf("reset signal %d: %w", int(sig), err)
 		}
 	}
@@ -140,7 +142,7 @@ func restart(ignored set, caught *Caught) error {
 
 // Die ends the process by the default action of sig, without the handler of Go's runtime.
 func Die(sig syscall.Signal) {
-	_ = rtSigaction(sig, &sigaction{handler: sigDfl}, nil)
+	_, _ = disposition.Set(sig, disposition.Default())
 	unix.Kill(os.Getpid(), sig)
 	select {}
 }
@@ -167,33 +169,8 @@ func executable(link string) (string, error) {
 	return link, nil
 }
 
-// Dispositions other than a handler, and the bits of a word of a signal mask.
-const (
-	sigDfl = 0
-	sigIgn = 1
-
-	wordBits = int(8 * unsafe.Sizeof(unix.Sigset_t{}.Val[0]))
-)
-
-// A sigaction is the kernel's struct of that name. Only the handler is used; it is the first field
-// on all architectures except MIPS. The rest is flags, a mask and, on some, a restorer.
-type sigaction struct {
-	handler uintptr
-	_       [4]uint64
-}
-
-// rtSigaction sets the disposition of sig unless set is nil, and stores the old one unless old is
-// nil.
-//
-// Source: rt_sigaction(2). It takes the size of the kernel's sigset_t, 64 bits.
-func rtSigaction(sig syscall.Signal, set, old *sigaction) error {
-	_, _, errno := syscall.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig),
-		uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(old)), maxSignal/8, 0, 0)
-	if errno != 0 {
-		return errno
-	}
-	return nil
-}
+// wordBits is the number of bits of a word of a signal mask.
+const wordBits = int(8 * unsafe.Sizeof(unix.Sigset_t{}.Val[0]))
 
 // MarkInheritedCloexec sets close-on-exec on every open descriptor except 0, 1 and 2, so that
 // children do not get inherited ones. Descriptors opened by the Go runtime and this program have it

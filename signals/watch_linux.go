@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"superd/internal/disposition"
 	"superd/loop"
 )
 
@@ -36,8 +37,8 @@ type Caught struct {
 	channels []chan os.Signal
 	sigs     []syscall.Signal
 	flushed  chan struct{}
-	masked   *sigaction // disposition of SIGCHLD before Mask; nil: not masked
-	nohup    bool       // SIGHUP was ignored before
+	masked   *disposition.Action // disposition of SIGCHLD before Mask; nil: not masked
+	nohup    bool                // SIGHUP was ignored before
 }
 
 // Catch catches sigs while the process lives: also before there is a loop, and after it has ended.
@@ -82,13 +83,12 @@ func (c *Caught) Watch(s *loop.Scope, fn func(syscall.Signal)) error {
 // They can't be blocked instead: Go unblocks fatal signals before the new program runs its own code
 // (runtime.minitSignalMask).
 func (c *Caught) Suspend() (arrived []syscall.Signal, resume func()) {
-	before := map[syscall.Signal]sigaction{}
+	before := map[syscall.Signal]disposition.Action{}
 	for _, sig := range c.sigs {
-		var old sigaction
 		if sig == unix.SIGCHLD {
 			continue // not fatal; ignoring it would make the kernel reap children
 		}
-		if rtSigaction(sig, &sigaction{handler: sigIgn}, &old) == nil {
+		if old, err := disposition.Set(sig, disposition.Ignore()); err == nil {
 			before[sig] = old
 		}
 	}
@@ -98,7 +98,7 @@ func (c *Caught) Suspend() (arrived []syscall.Signal, resume func()) {
 	}
 	return arrived, func() {
 		for sig, old := range before {
-			rtSigaction(sig, &old, nil)
+			_, _ = disposition.Set(sig, old)
 		}
 		for _, sig := range arrived {
 			c.raise(sig)
@@ -110,15 +110,20 @@ func (c *Caught) Suspend() (arrived []syscall.Signal, resume func()) {
 // the first SIGCHLD: no thread is interrupted for each of the others. The children stay zombies,
 // since the default action is none. Call both from one goroutine only.
 func (c *Caught) Mask() {
-	var caught sigaction
-	if c.masked == nil && rtSigaction(unix.SIGCHLD, &sigaction{handler: sigDfl}, &caught) == nil {
+	if c.masked != nil {
+		return
+	}
+	if caught, err := disposition.Set(unix.SIGCHLD, disposition.Default()); err == nil {
 		c.masked = &caught
 	}
 }
 
 // Unmask reverts Mask. Call it before the children are reaped.
 func (c *Caught) Unmask() {
-	if c.masked != nil && rtSigaction(unix.SIGCHLD, c.masked, nil) == nil {
+	if c.masked == nil {
+		return
+	}
+	if _, err := disposition.Set(unix.SIGCHLD, *c.masked); err == nil {
 		c.masked = nil
 	}
 }

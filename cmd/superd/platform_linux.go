@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"superd/cmd/superd/single"
 	"superd/cmd/superd/ui"
 	"superd/compat/supervisorctl"
 	"superd/internal/execshim"
@@ -25,8 +26,13 @@ func becomeSupervisorctl() {
 	}
 }
 
-// becomeProgram does not return if this process is the exec shim of a program.
-func becomeProgram() { execshim.Run(nil) }
+// becomeProgram does not return if this process is the exec shim of a program, or runs one command
+// without a configuration.
+func becomeProgram() {
+	execshim.Run(nil)
+	single.BecomeCommand()
+	single.Execute()
+}
 
 // features reports by name which newer features the kernel has.
 func features() map[string]bool {

@@ -66,7 +66,8 @@ Signals:
 		Example: `  superd run
   superd run web.toml
   superd run --runtime-dir /tmp/try --output never web.toml
-  superd run --from Procfile`,
+  superd run --from Procfile
+  superd run -- node server.js     # one command without a configuration; flags: superd run -h --`,
 		Args:              oneFile,
 		ValidArgsFunction: completeTOML,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -283,7 +283,7 @@ func status(st *procs.Status, lastLine string, usage host.TreeUsage) control.Sta
 		Pid: present(st.Main.Pid), Restarts: st.Restarts.Count,
 		LogFile: present(st.LogFile), LastLine: present(lastLine), Reason: present(st.Reason),
 		ReasonKind: present(st.ReasonKind.String()),
-		StatusText: present(st.StatusText), SandboxWarnings: st.Main.Sandbox,
+		StatusText: present(st.StatusText), SandboxWarnings: st.Main.Sandbox, WatchProblem: st.Restarts.WatchProblem,
 	}
 	if p := st.Definition; p != nil {
 		out.Groups, out.Autostart, out.Enablement = p.Groups, p.Autostart, string(p.Enablement)

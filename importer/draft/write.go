@@ -28,7 +28,7 @@ var order = []string{
 	"requires", "after", "sockets", "socket_pass", "accept", "max_connections", "idle_timeout",
 	"max_connections_per_source", "rolling", "drain_timeout",
 	"restart", "success_exit_codes", "no_restart_exit_codes", "backoff", "start_limit",
-	"start_timeout", "ready", "health", "watchdog",
+	"start_timeout", "ready", "health", "watchdog", "watch",
 	"check_command", "pre_start", "post_start", "reload_signal", "reload_notify", "reload_command",
 	"stop_command", "stop_signal", "stop_timeout", "kill_mode", "kill_signal", "final_kill",
 	"post_stop", "hooks_user", "log", "limits", "sandbox",

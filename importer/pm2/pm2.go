@@ -175,6 +175,41 @@ func duration(n *node) (time.Duration, bool) {
 	return d, err == nil && d >= 0
 }
 
+// watch imports one of the keys about watched files, which count only with the key watch.
+func (f *file) watch(p *draft.Table, app *node, full, key string, n *node) {
+	if w := app.get("watch"); w == nil || w.text == "false" {
+		return
+	}
+	var items []string
+	for _, item := range n.items {
+		items = append(items, item.text)
+	}
+	if n.kind == isText {
+		items = []string{n.text}
+	}
+	switch key {
+	case "watch":
+		if len(items) == 0 {
+			items = []string{"."}
+		}
+		for i, path := range items {
+			if !filepath.IsAbs(path) {
+				items[i] = f.doc.Path(filepath.Join(text(app, "cwd"), path))
+			}
+		}
+		p.Set("watch.paths", items)
+	case "ignore_watch":
+		f.note(n, full, "patterns are those of .gitignore: a * does not match a /, and there are no regular expressions")
+		p.Set("watch.ignore", items)
+	case "watch_delay":
+		if d, ok := duration(n); ok {
+			p.Set("watch.debounce", d)
+		}
+	default:
+		f.note(n, full, "superd has no counterpart")
+	}
+}
+
 func (f *file) key(p *draft.Table, app *node, full, key string, n *node) {
 	note := func(format string, args ...any) { f.note(n, full, format, args...) }
 	switch {
@@ -182,9 +217,7 @@ func (f *file) key(p *draft.Table, app *node, full, key string, n *node) {
 		note("only `env` is imported: pm2 adds these with --env %s", strings.TrimPrefix(key, "env_"))
 		return
 	case strings.HasPrefix(key, "watch") || key == "ignore_watch":
-		if n.text != "false" {
-			note("superd does not watch files")
-		}
+		f.watch(p, app, full, key, n)
 		return
 	}
 	switch key {

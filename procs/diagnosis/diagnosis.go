@@ -40,6 +40,8 @@ type Diagnosis struct {
 	Restarts  Restarts
 	Flapping  *time.Time // when it began to flap; nil: it does not
 	Schedule  Schedule
+	// Why not all changes of the files that it watches are noticed; empty: all are
+	WatchProblem string
 }
 
 // A Desired is the desired state of an instance, and what follows when it is down.

@@ -66,6 +66,9 @@ func (d *Diagnosis) Explain(events []eventlog.Event) string {
 	for _, warning := range d.Processes.Sandbox {
 		printf("Its sandbox is incomplete: %s.", warning)
 	}
+	if d.WatchProblem != "" {
+		printf("Not all changes of its files are noticed: %s.", d.WatchProblem)
+	}
 	d.explainLostOutput(printf)
 	if d.HangsIn != "" {
 		printf("An earlier start still hangs: %s. The next one waits for it.", d.HangsIn)

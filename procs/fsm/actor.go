@@ -22,6 +22,7 @@ const (
 	ActorShutdown                       // the shutdown of superd
 	ActorConnection                     // a connection to one of its sockets
 	ActorIdle                           // idle_timeout: no connection
+	ActorWatch                          // a file that its program watches has changed
 	ActorOther                          // of another version of superd, or its record is lost
 	actorCount
 )
@@ -52,6 +53,7 @@ var actorTexts = [actorCount]string{
 	ActorShutdown:      "the shutdown",
 	ActorConnection:    "a connection",
 	ActorIdle:          "idle_timeout",
+	ActorWatch:         "watch",
 	ActorOther:         "an unknown actor",
 }
 

@@ -240,9 +240,22 @@ func (m *Machine) unlessOrdered(e Event, c Conditions) Event {
 // WantRestart requests a restart: in any state, a run that starts after this is requested. reset
 // clears every limit and counter, as an operator's command does.
 func (m *Machine) WantRestart(by Actor, reset bool, c Conditions) Transition {
+	return m.wantRestart(by, startedBy(by), by.String(), reset, c)
+}
+
+// FileChanged requests a restart, as [Machine.WantRestart] without reset, since files have changed:
+// which is text for people.
+func (m *Machine) FileChanged(which string, c Conditions) Transition {
+	by := By(ActorWatch)
+	return m.wantRestart(by, ReasonFileChanged.With(which), by.String()+", file changed: "+which, false, c)
+}
+
+// wantRestart requests a restart. why is the reason of the new run, and request says what has
+// requested it.
+func (m *Machine) wantRestart(by Actor, why Reason, request string, reset bool, c Conditions) Transition {
 	m.SetDesired(true, by)
 	m.restartPending = true
-	m.startReason = startedBy(by)
+	m.startReason = why
 	if reset {
 		m.resetFailed()
 		m.runPending = m.runPending || !m.program.Accepts()
@@ -251,7 +264,7 @@ func (m *Machine) WantRestart(by Actor, reset bool, c Conditions) Transition {
 	}
 	switch m.state {
 	case Starting, Running, StopPending, Stopping, Killing, TearingDown:
-		m.stateReason = Reason{ReasonStoppingToRestart, by.String()}
+		m.stateReason = Reason{ReasonStoppingToRestart, request}
 	case Spawning:
 		m.stateReason = m.startReason
 	default:

@@ -75,6 +75,7 @@ var actorNames = [actorCount]string{
 	ActorShutdown:      "shutdown",
 	ActorConnection:    "connection",
 	ActorIdle:          "idle",
+	ActorWatch:         "watch",
 	ActorOther:         "other",
 }
 
@@ -90,6 +91,7 @@ var reasonNames = [reasonCount]string{
 	ReasonDependencyBack: "dependency-back",
 	ReasonScheduleDue:    "schedule-due",
 	ReasonScheduleMadeUp: "schedule-made-up",
+	ReasonFileChanged:    "file-changed",
 	ReasonSlowRetry:      "slow-retry",
 
 	ReasonStopCancelled: "stop-taken-back",

@@ -24,6 +24,7 @@ const (
 	ReasonDependencyBack // its requirement is ready again
 	ReasonScheduleDue    // a time of the schedule is due
 	ReasonScheduleMadeUp // it makes up for a missed time of the schedule
+	ReasonFileChanged    // a file that it watches has changed
 	ReasonSlowRetry      // the start limit was hit, and retry_after is over
 
 	// Why it runs.
@@ -172,6 +173,7 @@ var phrases = [reasonCount]string{
 	ReasonDependencyBack:     "again: ",
 	ReasonScheduleDue:        "by its schedule, due at ",
 	ReasonScheduleMadeUp:     "by its schedule, to make up for ",
+	ReasonFileChanged:        "again: file changed: ",
 	ReasonSlowRetry:          "again after retry_after",
 	ReasonStopCancelled:      "running: the pending stop was cancelled",
 	ReasonRecovered:          "adopted after damage to the journal",

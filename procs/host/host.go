@@ -17,6 +17,7 @@ import (
 // methods are called on the loop and do not block, unless their comment says otherwise.
 type Host interface {
 	Sockets
+	Files
 
 	// Spawn starts the program of spec off the loop. done runs once on the loop, unless the spawn
 	// was cancelled.

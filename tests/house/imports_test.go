@@ -29,15 +29,15 @@ var allowed = map[string]string{
 	"cmd/superd/prompt":   "config/document",
 	"cmd/superd/crashlog": "signals",
 	"cmd/superd/attach":   "control internal/terminal",
-	"cmd/superd": `alerts/service cmd/superd/attach cmd/superd/await cmd/superd/crashlog cmd/superd/edit cmd/superd/prompt
-		cmd/superd/receivers cmd/superd/report cmd/superd/ui compat/socket compat/supervisorctl
-		config config/codec config/places config/schema control control/locate control/mistakes
-		control/remote control/server doctor internal/execshim internal/failpoint internal/gcpacer
-		internal/logqueue internal/procfs internal/signame internal/terminal internal/threads
-		internal/words keeper keeper/fdstore logs logs/read loop pidfd procs procs/eventlog
-		procs/host procs/journal procs/linux procs/linux/cgroup procs/pty procs/rundir procs/snapshot
-		sandbox signals`,
-	"cmd/superd-exec": "internal/execshim sandbox/enforce",
+	"cmd/superd": `alerts/service cmd/superd/attach cmd/superd/await cmd/superd/crashlog cmd/superd/edit
+		cmd/superd/prompt cmd/superd/receivers cmd/superd/report cmd/superd/single cmd/superd/ui
+		compat/socket compat/supervisorctl config config/codec config/places config/schema control
+		control/locate control/mistakes control/remote control/server doctor internal/execshim
+		internal/failpoint internal/gcpacer internal/logqueue internal/procfs internal/signame
+		internal/terminal internal/threads internal/words keeper keeper/fdstore logs logs/read loop
+		pidfd procs procs/eventlog procs/host procs/journal procs/linux procs/linux/cgroup procs/pty
+		procs/rundir procs/snapshot sandbox signals`,
+	"cmd/superd-exec": "cmd/superd/single internal/execshim sandbox/enforce",
 	"cmd/superd-ui": `config config/pages config/places control control/locate control/remote exporter
 		exporter/manifest importer importer/draft
 		internal/safepath internal/terminal metrics top web`,
@@ -55,13 +55,12 @@ var allowed = map[string]string{
 	"metrics":        "control",
 	"doctor": `internal/execshim internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox
 		sandbox/shim`,
-	"procs": `config config/environ config/listen internal/signame internal/words logs loop loop/task
-		pidfd procs/changes procs/counters procs/deps procs/diagnosis procs/enabling
-		procs/eventlog procs/execprobe procs/fsm procs/handover procs/host procs/instance
+	"procs": `config config/environ config/listen internal/signame internal/words logs loop loop/task pidfd
+		procs/changes procs/counters procs/deps procs/diagnosis procs/enabling procs/eventlog
+		procs/execprobe procs/filewatch procs/fsm procs/handover procs/host procs/instance
 		procs/instance/beside procs/instance/paths procs/onconnect procs/outputevents procs/probe
 		procs/pty procs/reaper procs/reconcile procs/rolling procs/schedule procs/selection
-		procs/snapshot procs/sockets
-		procs/subscriptions`,
+		procs/snapshot procs/sockets procs/subscriptions`,
 	"procs/instance": `config config/directory config/environ internal/signame internal/words logs loop
 		pidfd procs/counters procs/deps procs/eventlog procs/execprobe procs/fsm procs/host procs/instance/beside
 		procs/instance/directories procs/instance/flapping procs/instance/health
@@ -86,10 +85,11 @@ var allowed = map[string]string{
 	"procs/host/hosttest":     "config config/listen loop pidfd procs/host procs/notify procs/probe",
 	"procs/onconnect":         `config internal/words loop procs/fsm procs/host procs/instance procs/sockets`,
 	"procs/sockets":           `config config/listen loop procs/eventlog procs/fsm procs/host procs/snapshot`,
-	"procs/linux": `config config/codec config/directory config/document config/listen
-		internal/execshim internal/failpoint internal/mounts internal/passwd internal/privilege internal/procfs internal/safepath
-		internal/syscalls internal/workers logs/pipe loop pidfd procs/host procs/linux/cgroup
-		procs/linux/listener procs/linux/proctree procs/notify procs/probe procs/pty sandbox sandbox/shim`,
+	"procs/linux": `config config/codec config/directory config/document config/listen internal/execshim
+		internal/failpoint internal/mounts internal/passwd internal/privilege internal/procfs
+		internal/safepath internal/syscalls internal/workers logs/pipe loop pidfd procs/host
+		procs/linux/cgroup procs/linux/filetree procs/linux/listener procs/linux/proctree procs/notify
+		procs/probe procs/pty sandbox sandbox/shim`,
 	"procs/linux/cgroup": `config config/codec internal/mounts internal/procfs internal/syscalls internal/workers
 		pidfd procs/host procs/linux/proctree`,
 	"procs/linux/listener":  `config config/listen internal/passwd internal/procfs internal/safepath`,
@@ -116,9 +116,9 @@ var allowed = map[string]string{
 	"procs/snapshot/snapshottest": "config",
 	"keeper":                      "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
 	"keeper/fdstore":              "",
-	"config": `config/codec config/cycle config/directory config/document config/enablement
-		config/environ config/listen config/pages config/receiver internal/passwd
-		internal/privilege internal/rlimit internal/signame internal/words sandbox`,
+	"config": `config/codec config/cycle config/directory config/document config/enablement config/environ
+		config/filewatch config/listen config/pages config/receiver internal/passwd internal/privilege
+		internal/rlimit internal/signame internal/words sandbox`,
 	"config/codec":    "config/document internal/rlimit internal/signame internal/words",
 	"config/listen":   "config/document internal/words",
 	"config/environ":  "config/document",
@@ -135,7 +135,7 @@ var allowed = map[string]string{
 	"logs/segment": `internal/failpoint internal/passwd internal/safepath internal/syscalls logs/frame
 		logs/fslimit logs/pipe`,
 	"logs/sink":          "internal/syscalls internal/terminal logs/frame logs/pipe",
-	"signals":            "loop",
+	"signals":            "internal/disposition loop",
 	"loop":               "internal/syscalls",
 	"loop/task":          "loop",
 	"pidfd":              "pidfd/vfork",
@@ -208,6 +208,12 @@ var allowed = map[string]string{
 	"config/pages":            "config/codec config/document",
 	"config/directory":        "config/codec config/document config/environ",
 	"config/cycle":            "",
+	"cmd/superd/single":       "internal/disposition internal/signame sandbox/shim",
+	"internal/disposition":    "",
+	"config/filewatch":        "config/codec config/document",
+	"procs/linux/filetree":    "procs/host",
+	"procs/filewatch": `config config/filewatch internal/signame loop pidfd procs/eventlog procs/fsm procs/host
+		procs/instance procs/instance/beside`,
 }
 
 // imports returns what each package of superd itself imports of superd, on Linux, without tests.

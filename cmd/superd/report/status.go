@@ -102,6 +102,9 @@ func Reason(s *control.Status, now time.Time) string {
 	if len(s.SandboxWarnings) > 0 {
 		all = append(all, "sandbox incomplete: "+strings.Join(s.SandboxWarnings, "; "))
 	}
+	if s.WatchProblem != "" {
+		all = append(all, "changes of files are missed: "+s.WatchProblem)
+	}
 	if s.DroppedBytes > 0 {
 		all = append(all, words.Plural(int(s.DroppedLines), "line")+" dropped")
 	}

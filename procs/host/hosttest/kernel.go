@@ -85,8 +85,10 @@ type Kernel struct {
 	// Commands of forking programs whose main process is not known, by instance
 	launchers map[string]*Process
 
-	handles map[int]*Handle     // open ones, by descriptor
-	stored  map[string]storedFD // in the descriptor store, by name
+	handles map[int]*Handle // open ones, by descriptor
+	// Watches of files that superd has
+	fileWatches []*fileWatch
+	stored      map[string]storedFD // in the descriptor store, by name
 
 	checks        int                        // number of checks so far, not counting exec checks
 	checking      map[int]func(error)        // checks under way, by number
