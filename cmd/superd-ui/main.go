@@ -48,6 +48,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.PersistentPreRun = func(*cobra.Command, []string) { begun = true }
 	root.AddCommand(newMetricsCommand(), newTopCommand(), newWebCommand(), newImportCommand(), newRunFromCommand())
+	root.AddCommand(developCommands()...)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

@@ -38,6 +38,9 @@ var order = []string{
 func (d *Document) TOML() string {
 	var b strings.Builder
 	writeComments(&b, d.Head)
+	if d.Extends != "" {
+		b.WriteString("extends = " + quote(d.Extends) + "\n")
+	}
 	write := func(header string, t *Table) {
 		t.Flush()
 		if t.Empty() && len(t.Comments) == 0 {

@@ -29,7 +29,7 @@ var allowed = map[string]string{
 	"cmd/superd/prompt":   "config/document",
 	"cmd/superd/crashlog": "signals",
 	"cmd/superd/attach":   "control internal/terminal",
-	"cmd/superd": `alerts/service cmd/superd/attach cmd/superd/await cmd/superd/crashlog cmd/superd/edit cmd/superd/prompt
+	"cmd/superd": `alerts/service cmd/superd/attach cmd/superd/await cmd/superd/crashlog cmd/superd/edit cmd/superd/portwatch cmd/superd/prompt
 		cmd/superd/receivers cmd/superd/report cmd/superd/ui compat/socket compat/supervisorctl
 		config config/codec config/places config/schema control control/locate control/mistakes
 		control/remote control/server doctor internal/execshim internal/failpoint internal/gcpacer
@@ -38,7 +38,7 @@ var allowed = map[string]string{
 		procs/host procs/journal procs/linux procs/linux/cgroup procs/pty procs/rundir procs/snapshot
 		sandbox signals`,
 	"cmd/superd-exec": "internal/execshim sandbox/enforce",
-	"cmd/superd-ui": `config config/pages config/places control control/locate control/remote importer importer/draft
+	"cmd/superd-ui": `cmd/superd-ui/develop config config/pages config/places control control/locate control/remote importer importer/draft
 		internal/safepath internal/terminal metrics top web`,
 	"compat/xmlrpc":        "",
 	"compat/socket":        "compat/supervisor control control/server internal/safepath",
@@ -49,7 +49,7 @@ var allowed = map[string]string{
 		logs/segment pidfd procs procs/counters procs/diagnosis procs/enabling procs/eventlog
 		procs/fsm procs/host procs/probe procs/pty procs/selection`,
 	"control":        "",
-	"control/locate": "config config/places control",
+	"control/locate": "config config/places control develop/project",
 	"control/remote": "control",
 	"metrics":        "control",
 	"doctor": `internal/execshim internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox
@@ -163,6 +163,12 @@ var allowed = map[string]string{
 	"config/schema":      "config config/codec",
 	"top":                "cmd/superd/report control internal/terminal internal/words",
 	"cmd/superd/ui":      "",
+	"cmd/superd-ui/develop": `config config/document config/schema control develop/first develop/plan
+		develop/project importer importer/draft internal/procfs internal/terminal internal/words pidfd procs/linux/listener`,
+	"cmd/superd/portwatch": `config config/document config/environ procs/eventlog procs/linux/listener`,
+	"develop/first":        "importer importer/draft",
+	"develop/plan":         "config config/document importer/draft internal/words",
+	"develop/project":      "",
 	"importer": `importer/compose importer/draft importer/pm2 importer/processcompose importer/procfile
 		importer/s6 importer/supervisord importer/systemd`,
 	"importer/compose":        "config/document importer/draft importer/yamltree",
