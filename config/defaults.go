@@ -74,6 +74,7 @@ type builder struct {
 	compat  Compat
 	web     pages.Settings
 	include []string
+	extends string // absolute
 
 	parent *builder               // has the values not set here; nil for the built-in one
 	self   codec.Value            // the table itself
@@ -143,7 +144,8 @@ var (
 	healthChecks = []string{"health.tcp", "health.http", "health.exec"}
 )
 
-// dropProbe removes the check that [defaults] selects if the program's table selects one.
+// dropProbe removes the check that an earlier table selects, such as [defaults], if this table
+// selects one.
 func (d *builder) dropProbe(name string, table codec.Value) {
 	entries, _ := table.Raw.(map[string]any)
 	chooses := func(checks []string) bool {
@@ -152,10 +154,15 @@ func (d *builder) dropProbe(name string, table codec.Value) {
 			return ok
 		})
 	}
+	forget := func(checks []string) {
+		maps.DeleteFunc(d.set, func(key string, _ codec.Value) bool { return slices.Contains(checks, key) })
+	}
 	switch {
 	case name == "ready" && chooses(readyChecks):
+		forget(readyChecks)
 		d.ready = Ready{Interval: d.ready.Interval, Timeout: d.ready.Timeout}
 	case name == "health" && chooses(healthChecks):
+		forget(healthChecks)
 		d.health = Health{Interval: d.health.Interval, Timeout: d.health.Timeout, Failures: d.health.Failures, Action: d.health.Action}
 	}
 }

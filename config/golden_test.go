@@ -101,7 +101,7 @@ func memory(files map[string]string) host {
 	h.files.Glob = func(pattern string) ([]string, error) {
 		var matches []string
 		for name := range files {
-			if ok, err := filepath.Match(pattern, name); err != nil {
+			if ok, err := filepath.Match(clean(pattern), name); err != nil {
 				return nil, err
 			} else if ok {
 				matches = append(matches, name)

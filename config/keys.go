@@ -61,6 +61,10 @@ var keys = sync.OnceValue(func() []key {
 			"More files to read, relative to this one; `*`, `?` and `[…]` match as in a shell. "+
 				"They may hold `[program.NAME]`, `[socket.NAME]` and `[notify.NAME]` tables only."),
 
+		bind("", extends, codec.FilePath, func(d *builder) *string { return &d.extends },
+			"A file whose values this one overrides, key by key. It may include others, and not "+
+				"extend others. See [Files that extend others](#files-that-extend-others)."),
+
 		reading("see above", bind("superd", "runtime_dir", codec.FilePath,
 			func(d *builder) *string { return &d.superd.RuntimeDir },
 			"The directory of the control socket, the journal and the programs' FIFOs.")),

@@ -158,6 +158,7 @@ type loader struct {
 
 	socketBuilders map[string]*builder      // by name
 	tables         map[string][]codec.Value // of all files, by kind: program, socket, notify
+	overriding     string                   // the file that has the key extends; "": none
 }
 
 // fileValue returns the whole file as a value.
@@ -165,27 +166,37 @@ func (l *loader) fileValue(file *document.Document) codec.Value {
 	return codec.Value{Value: file.Top(), Report: l.report}
 }
 
-// top reads the main file and opens the files it includes.
+// top reads the main file, the file that it extends, and the files that they include.
 func (l *loader) top(main *document.Document) {
 	file := l.fileValue(main)
 	l.root = builtin().child(file)
 	l.defaults = builtin().child(file)
+	l.readExtended(file)
+	l.tablesOf(file)
+}
+
+// tablesOf reads the main file, or the one that it extends, and opens the files that it includes.
+func (l *loader) tablesOf(file codec.Value) {
 	for _, name := range file.Keys() {
 		entry := file.Entry(name)
 		switch name {
+		case extends:
+			if file.Name != l.overriding && l.overriding != "" {
+				entry.FailKey("%s, which %s extends, can't extend others: name the other one there", file.Name, l.overriding)
+			}
 		case "include":
 			l.root.decodeKey(entry, findKey("", name))
 		case "superd", "control", "compat", "web":
 			l.root.decode(entry, name, "")
 		case "defaults":
-			l.defaults.decode(entry, "program", "")
+			l.defaults.override(entry)
 		case "program", "socket", receiver.Table:
 			l.collect(entry)
 		default:
 			unknownKey(entry, "", "")
 		}
 	}
-	if include, ok := l.root.set["include"]; ok {
+	if include, ok := l.root.set["include"]; ok && include.Name == file.Name {
 		l.includes(include)
 	}
 }
@@ -246,6 +257,9 @@ func (l *loader) readPrograms() {
 	for _, table := range l.tables["program"] {
 		l.program(table)
 	}
+	for _, d := range l.builders {
+		d.complete()
+	}
 	for _, name := range slices.Sorted(maps.Keys(l.builders)) {
 		d := l.builders[name]
 		d.check()
@@ -269,6 +283,11 @@ func (l *loader) readPrograms() {
 // program reads one program's table.
 func (l *loader) program(table codec.Value) {
 	name := table.Key[len(table.Key)-1]
+	if first := l.builders[name]; first != nil && table.Name == l.overriding && first.File != table.Name {
+		table.Owner = &first.Invalid
+		first.override(table)
+		return
+	}
 	d := l.defaults.child(table)
 	if first := l.builders[name]; first != nil {
 		table.Owner = &first.Invalid
@@ -285,5 +304,4 @@ func (l *loader) program(table codec.Value) {
 		table.FailKey("%w", err)
 	}
 	d.decode(table, "program", "")
-	d.complete()
 }

@@ -28,6 +28,9 @@ type FrontOptions struct {
 	Signals   *signals.Caught
 	Terminal  *Terminal
 	OpenFiles *unix.Rlimit // limit on open files for the keeper; nil: unchanged
+	// A hangup of the terminal ends superd even if no SIGHUP comes: that goes to the job in the
+	// foreground and to the shell, which may have been killed
+	EndWithTerminal bool
 }
 
 // RunFront runs the front process: the process that leads the job of the terminal's shell. It
@@ -67,6 +70,11 @@ func RunFront(o FrontOptions) (status int, err error) {
 	}
 	if err := o.Signals.Watch(l.Root(), f.onSignal); err != nil {
 		return 0, fmt.Errorf("start front process: %w", err)
+	}
+	if o.EndWithTerminal {
+		if err := o.Terminal.OnHangup(l.Root(), f.onHangup); err != nil {
+			return 0, fmt.Errorf("start front process: %w", err)
+		}
 	}
 	if err := l.Run(); err != nil {
 		return 0, err
@@ -116,6 +124,11 @@ func (f *front) onSignal(sig syscall.Signal) {
 	if sent, err := fdstore.Send(f.socket, line); err != nil || !sent {
 		f.options.Log.Error("signal not passed on to superd's keeper", "signal", unix.SignalName(sig), "error", err)
 	}
+}
+
+// onHangup tells the keeper that the terminal has hung up.
+func (f *front) onHangup() {
+	_, _ = fdstore.Send(f.socket, keyHangup+"=1") // an error means that it has ended
 }
 
 // onMessage handles messages of the keeper.
@@ -208,13 +221,18 @@ func OpenTerminal(outlived bool) *Terminal {
 
 // Watch records the time at which the terminal hangs up, until scope is closed.
 func (t *Terminal) Watch(scope *loop.Scope) error {
+	return t.OnHangup(scope, func() { t.noteHangup(scope.Loop().Now()) })
+}
+
+// OnHangup calls f when the terminal hangs up, until scope is closed.
+func (t *Terminal) OnHangup(scope *loop.Scope, f func()) error {
 	if t == nil {
 		return nil
 	}
 	var hangup *loop.Watch
 	hangup, err := scope.OnHangup(t.fd, func() {
 		hangup.Stop() // it stays hung up
-		t.noteHangup(scope.Loop().Now())
+		f()
 	})
 	if err != nil {
 		return fmt.Errorf("watch terminal: %w", err)

@@ -15,7 +15,7 @@ import (
 	"superd/tests/harness"
 )
 
-// A pane is a terminal of tmux in which `superd top` runs.
+// A pane is a terminal of tmux in which a command runs, such as `superd top`.
 type pane struct {
 	t      *testing.T
 	s      *harness.Site
@@ -27,6 +27,12 @@ type pane struct {
 // setpriv; none: it runs as the user of the test.
 func openTop(t *testing.T, s *harness.Site, width, height int, as string, args ...string) *pane {
 	t.Helper()
+	return openPane(t, s, width, height, as+" superd top --runtime-dir run "+strings.Join(args, " "))
+}
+
+// openPane runs a command of the shell in a terminal of that size, in the directory of the site.
+func openPane(t *testing.T, s *harness.Site, width, height int, command string) *pane {
+	t.Helper()
 	p := &pane{t: t, s: s}
 	for s.Read(fmt.Sprintf("top-%d", p.number)) != "" {
 		p.number++
@@ -34,12 +40,12 @@ func openTop(t *testing.T, s *harness.Site, width, height int, as string, args .
 	p.socket = s.Path(fmt.Sprintf("tmux-%d", p.number))
 	script := s.Write(fmt.Sprintf("top-%d", p.number), fmt.Sprintf(`#!/bin/sh
 		stty -g >before-%[1]d
-		%[2]s superd top --runtime-dir run %[3]s
+		%[2]s
 		echo "exit status $?"
 		stty -g >after-%[1]d.new
 		mv after-%[1]d.new after-%[1]d
 		exec sleep infinity
-		`, p.number, as, strings.Join(args, " ")))
+		`, p.number, command))
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("screen %d:\n%s", p.number, p.text())
@@ -127,11 +133,11 @@ func (p *pane) pid() (pid int) {
 	return pid
 }
 
-// wantEnded waits for the end of superd top, and checks that the terminal is as before.
+// wantEnded waits for the end of the command, and checks that the terminal is as before.
 func (p *pane) wantEnded(status int) {
 	p.t.Helper()
 	after := fmt.Sprintf("after-%d", p.number)
-	harness.Until(p.t, "superd top has ended", func() bool { return p.s.Read(after) != "" })
+	harness.Until(p.t, "the command has ended", func() bool { return p.s.Read(after) != "" })
 	if before, after := p.s.Read(fmt.Sprintf("before-%d", p.number)), p.s.Read(after); before != after {
 		p.t.Errorf("settings of the terminal before and after:\n%s\n%s", before, after)
 	}

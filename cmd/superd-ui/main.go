@@ -49,6 +49,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.PersistentPreRun = func(*cobra.Command, []string) { begun = true }
 	root.AddCommand(newMetricsCommand(), newTopCommand(), newWebCommand(), newImportCommand(),
 		newExportCommand(), newRunFromCommand())
+	root.AddCommand(developCommands()...)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

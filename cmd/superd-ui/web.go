@@ -27,6 +27,7 @@ import (
 	"superd/config/pages"
 	"superd/config/places"
 	"superd/control"
+	"superd/control/locate"
 	"superd/control/remote"
 	"superd/internal/terminal"
 	"superd/web"
@@ -149,7 +150,7 @@ func (f *webFlags) serve(ctx context.Context, conf *config.Config, stderr io.Wri
 	w := &conf.Web
 	options := web.Options{Version: version, ReadOnly: w.ReadOnly, Names: w.Hosts, TLS: w.TLSCert != "", Log: log}
 	var err error
-	if options.Hosts, err = f.superds(conf); err != nil {
+	if options.Hosts, err = f.superds(); err != nil {
 		return usageError{err}
 	}
 	tokenFile := cmp.Or(w.TokenFile, usualTokenFile())
@@ -223,7 +224,7 @@ func loadTokens(operator, viewer string, stderr io.Writer) (tokens web.Tokens, e
 }
 
 // superds returns how to connect to each superd that the pages show.
-func (f *webFlags) superds(conf *config.Config) (all []web.Host, err error) {
+func (f *webFlags) superds() (all []web.Host, err error) {
 	names := f.hosts
 	if len(names) == 0 {
 		names = []string{localHost}
@@ -233,11 +234,11 @@ func (f *webFlags) superds(conf *config.Config) (all []web.Host, err error) {
 			continue
 		}
 		if name == localHost {
-			dir, err := filepath.Abs(places.RuntimeDir(f.runtimeDir, conf, os.Getenv, os.Geteuid()))
+			socket, err := locate.Socket(f.config, f.runtimeDir)
 			if err != nil {
-				return nil, fmt.Errorf("find runtime directory: %w", err)
+				return nil, err
 			}
-			client := control.NewClient(filepath.Join(dir, control.SocketName))
+			client := control.NewClient(socket)
 			all = append(all, web.Host{Name: name, Dial: client.Connect})
 			continue
 		}

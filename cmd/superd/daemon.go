@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"superd/alerts/service"
+	"superd/cmd/superd/portwatch"
 	"superd/compat/socket"
 	"superd/config"
 	"superd/control"
@@ -56,6 +57,7 @@ type daemon struct {
 	watchdog   time.Duration
 	journal    *journal.Journal
 	events     *eventlog.Log
+	ports      *portwatch.Watcher
 	messages   *logqueue.Queue // superd's own messages
 	ended      bool            // in order: the shutdown is complete
 	alerts     *service.Service
@@ -81,6 +83,7 @@ func (d *daemon) serve(listener net.Listener, version control.Version) {
 		Access:     func() config.Control { return *d.access.Load() },
 		TreeUsages: d.kernel.TreeUsages,
 		Upgrade:    d.upgrade,
+		WhyDown:    d.ports.Explain,
 		Alerts:     d.alerts.Manager,
 		ConfigOf:   func(names []string) ([]*config.Program, error) { return procs.ConfigOf(d.supervisor, names) },
 		ResetFailed: func(names []string) ([]procs.CommandResult, error) {

@@ -14,6 +14,7 @@ import (
 
 // platformCommands are the commands that only Linux has.
 var platformCommands = []subcommand{
+	{"up", ui.Up}, {"down", ui.Down}, {"ls", ui.Ls}, {"init", ui.Init},
 	{"top", ui.Top}, {"import", ui.Import}, {"export", ui.Export}, {"metrics", ui.Metrics}, {"web", ui.Web},
 	{"doctor", newDoctorCommand},
 	{"clean-cgroup", newCleanCgroupCommand},

@@ -37,7 +37,7 @@ const (
 
 type runFlags struct {
 	config, runtimeDir, logLevel, output, cgroups string
-	strict, noKeeper                              bool
+	strict, noKeeper, endWithTerminal             bool
 	watchdog, restartMax                          time.Duration
 }
 
@@ -98,6 +98,8 @@ Signals:
 		"refuse a configuration with any mistake, not only the programs concerned")
 	f.BoolVar(&flags.noKeeper, "no-keeper", false,
 		"run without a keeper, under a service manager that replaces it, such as systemd")
+	f.BoolVar(&flags.endWithTerminal, "end-with-terminal", false, "end when this process, or its terminal, has ended")
+	_ = f.MarkHidden("end-with-terminal") // no error: the flag is defined; for superd up
 	durationVar(f, &flags.watchdog, "watchdog", 30*time.Second,
 		"`time` after which the keeper ends a hung supervisor; 0: never")
 	durationVar(f, &flags.restartMax, "restart-max", 10*time.Second,
@@ -156,7 +158,8 @@ func startRun(flags runFlags, stdout, stderr io.Writer) error {
 		// No front process if this is PID 1, which has no parent and can't give its role away. Nor
 		// if descriptors were handed over: the keeper that takes them is this process, as it
 		// replaces another process or was started by a front process.
-		if term != nil && !term.Outlived && len(link.Files()) == 0 && os.Getpid() != 1 {
+		inTerminal := term != nil && !term.Outlived || term == nil && flags.endWithTerminal
+		if inTerminal && len(link.Files()) == 0 && os.Getpid() != 1 {
 			return runAsKeeper(l.runFront)
 		}
 		return runAsKeeper(l.runKeeper)
@@ -182,6 +185,8 @@ func (l launch) runFront() error {
 		Signals:   l.caught,
 		Terminal:  l.terminal,
 		OpenFiles: l.openFiles,
+
+		EndWithTerminal: l.flags.endWithTerminal,
 	}))
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"superd/alerts/service"
 	"superd/cmd/superd/crashlog"
+	"superd/cmd/superd/portwatch"
 	"superd/config"
 	"superd/config/places"
 	"superd/control"
@@ -264,6 +265,8 @@ func (s *startup) openLoop() (err error) {
 
 func (s *startup) openEvents() error {
 	s.daemon.events = eventlog.Open(s.dir.Path, eventlog.MaxSize, s.daemon.log)
+	s.daemon.ports = portwatch.New(s.dir.Path, s.daemon.log)
+	s.daemon.events.OnExit(s.daemon.ports.OnExit)
 	return nil
 }
 
@@ -300,6 +303,7 @@ func (s *startup) collectOptions() (err error) {
 			d.access.Store(&c.Control)
 			d.compat.Want(c.Compat.SupervisorSocket)
 			d.alerts.Activated(c)
+			d.ports.Activated(c)
 		},
 		Paths: procs.Paths{
 			RuntimeDir: s.dir.Path,
@@ -333,6 +337,8 @@ func (s *startup) collectOptions() (err error) {
 // showLines makes the store show the lines of programs on standard output.
 func (s *startup) showLines() {
 	output := terminal.Detect(s.stdout, os.Getenv)
+	// Programs in development are those of whoever reads their lines
+	output.Coloured = output.Colour && s.flags.endWithTerminal
 	printer := terminal.NewLinePrinter(s.store.BetweenRecords(s.stdout), output)
 	s.store.ShowOn(&logs.Display{
 		Expect: printer.Expect,

@@ -10,12 +10,21 @@ import (
 	"superd/config"
 	"superd/config/places"
 	"superd/control"
+	"superd/develop/project"
 )
 
-// Socket returns the path of the control socket. It is in runtimeDir or, if that is empty, in the
-// directory that the configuration file names or implies. An empty configFile stands for the usual
-// places.
+// Socket returns the path of the control socket. It is in runtimeDir or, if that is empty, that of
+// the project that `superd up` runs from configFile, or else in the directory that this file names
+// or implies. An empty configFile stands for a project of the working directory, or of the nearest
+// directory above it, and then for the usual places.
 func Socket(configFile, runtimeDir string) (string, error) {
+	p, err := running(configFile, runtimeDir)
+	if err != nil {
+		return "", err
+	}
+	if p != nil {
+		return p.Socket(), nil
+	}
 	conf, err := load(configFile, runtimeDir)
 	if err != nil {
 		return "", err
@@ -25,6 +34,21 @@ func Socket(configFile, runtimeDir string) (string, error) {
 		return "", fmt.Errorf("find runtime directory: %w", err)
 	}
 	return filepath.Join(dir, control.SocketName), nil
+}
+
+// running returns the project that runs there, nil if there is none.
+func running(configFile, runtimeDir string) (*project.Project, error) {
+	switch {
+	case runtimeDir != "" || os.Getenv("SUPERD_RUNTIME_DIR") != "":
+		return nil, nil //nolint:nilnil // none is no error
+	case configFile == "":
+		return project.Own().Current()
+	}
+	p, err := project.Own().At(configFile)
+	if err != nil || p.State() == project.Ended {
+		return nil, nil //nolint:nilerr,nilnil // whoever reads the file tells the error
+	}
+	return p, nil
 }
 
 // load returns the configuration, or nil if it does not determine the runtime directory. A file

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"superd/config"
@@ -374,6 +375,12 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 		f := &got.all[i]
 		all[i] = control.Why{
 			Name: f.Name, State: f.State.String(), ReasonKind: present(f.Kind.String()), Text: f.Explain(events),
+		}
+		if s.options.WhyDown == nil || f.State != fsm.Backoff && f.State != fsm.Failed {
+			continue
+		}
+		if more := s.options.WhyDown(f.Name); more != "" {
+			all[i].Text = strings.TrimSuffix(all[i].Text, "\n") + "\n" + more + "\n"
 		}
 	}
 	return s.answer(w, http.StatusOK, all)

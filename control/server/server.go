@@ -108,6 +108,9 @@ type Options struct {
 	Execute     func(name string, uid int, o procs.ExecuteOptions) (end func(), err error)
 	// Terminal returns the terminal and the name of the one instance that name selects.
 	Terminal func(name string, uid int) (*pty.Terminal, string, error)
+	// WhyDown returns a further sentence on an instance that failed; "": there is none. It may
+	// block, and is called from any goroutine; nil: there is never one.
+	WhyDown func(instance string) string
 	// Upgrade prepares to execute another binary ("" for superd's own file). Upgrade and ready are
 	// called on the loop.
 	Upgrade func(binary string, ready func(Upgrade, error))

@@ -23,6 +23,7 @@ type Document struct {
 	Defaults *Table
 	Sockets  []*Table
 	Programs []*Table
+	Extends  string   // path of the file that this one extends; empty: none
 	Head     []string // comments at the beginning and at the end
 	Tail     []string
 	Notes    []Note

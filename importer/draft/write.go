@@ -41,6 +41,9 @@ func (d *Document) TOML() string {
 	}
 	var b strings.Builder
 	writeComments(&b, d.Head)
+	if d.Extends != "" {
+		b.WriteString("extends = " + quote(d.Extends) + "\n")
+	}
 	write := func(header string, t *Table) {
 		t.Flush()
 		if t.Empty() && len(t.Comments) == 0 {

@@ -53,9 +53,12 @@ func (p *LinePrinter) print(name string, c Colour, lines []byte) error {
 	for line := range bytes.Lines(lines) {
 		line = bytes.TrimSuffix(line, []byte("\n"))
 		p.buf = append(append(p.buf, prefix...), ' ')
-		if p.output.Terminal {
+		switch {
+		case p.output.Coloured:
+			p.buf = append(p.buf, SanitizeColoured(string(line))...)
+		case p.output.Terminal:
 			p.buf = append(p.buf, Sanitize(string(line))...)
-		} else {
+		default:
 			p.buf = append(p.buf, line...)
 		}
 		p.buf = append(p.buf, '\n')

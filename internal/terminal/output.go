@@ -15,8 +15,9 @@ import (
 type Output struct {
 	Terminal bool // a person reads it: text from elsewhere must pass [Sanitize] first
 	Colour   bool
-	Width    int // columns; 0: no limit
-	Height   int // lines; 0: no limit
+	Coloured bool // lines from elsewhere keep their colours: see [SanitizeColoured]
+	Width    int  // columns; 0: no limit
+	Height   int  // lines; 0: no limit
 }
 
 // Detect returns the properties of w, which is a terminal only if it is a file. getenv is

@@ -19,7 +19,18 @@ const tabStop = 8
 // Invalid UTF-8 and characters that change how other text is shown ([escape.Needed]) are written as
 // Go escapes: \x1b, \u202e. Tabs become spaces up to the next tab stop. The line end, \n or \r\n,
 // and sequences that only set colours are dropped, since they are harmless and common.
-func Sanitize(line string) string {
+func Sanitize(line string) string { return sanitize(line, false) }
+
+// SanitizeColoured is [Sanitize], except that colours stay until the end of the line.
+func SanitizeColoured(line string) string {
+	line = sanitize(line, true)
+	if strings.Contains(line, "\x1b") {
+		line += "\x1b[0m"
+	}
+	return line
+}
+
+func sanitize(line string, coloured bool) string {
 	line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
 	if plain(line) {
 		return line
@@ -34,8 +45,14 @@ func Sanitize(line string) string {
 			column += pad
 		}
 		start := b.Len()
-		sanitizeText(&b, text)
-		column += Width(b.String()[start:])
+		sanitizeText(&b, text, coloured)
+		shown := b.String()[start:]
+		if coloured {
+			var plain strings.Builder
+			sanitizeText(&plain, text, false)
+			shown = plain.String()
+		}
+		column += Width(shown)
 	}
 	return b.String()
 }
@@ -50,9 +67,12 @@ func plain(line string) bool {
 	return true
 }
 
-func sanitizeText(b *strings.Builder, s string) {
+func sanitizeText(b *strings.Builder, s string, coloured bool) {
 	for i := 0; i < len(s); {
 		if n := colourSequence(s[i:]); n > 0 {
+			if coloured {
+				b.WriteString(s[i : i+n])
+			}
 			i += n
 			continue
 		}

@@ -46,6 +46,22 @@ func TestSanitize(t *testing.T) {
 	}
 }
 
+func TestSanitizeColoured(t *testing.T) {
+	tests := []struct{ name, line, want string }{
+		{"plain text stays", "up\n", "up"},
+		{"a colour stays, and ends with the line", "\x1b[31mred", "\x1b[31mred\x1b[0m"},
+		{"others are shown", "\x1b[2J\x1b[1mx", "\\x1b[2J\x1b[1mx\x1b[0m"},
+		{"a tab ignores colours", "\x1b[31ma\tb", "\x1b[31ma       b\x1b[0m"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := SanitizeColoured(tt.line); got != tt.want {
+				t.Errorf("SanitizeColoured(%q) = %q, want %q", tt.line, got, tt.want)
+			}
+		})
+	}
+}
+
 func FuzzSanitize(f *testing.F) {
 	for _, seed := range []string{"", "a\tb\n", "\x1b[31mx", "\x1b\x1b[1m[2J", "\x9b\xc2\x9b", "\u202e\u200d", "\x1b[\x1b[m2J"} {
 		f.Add(seed)

@@ -32,6 +32,8 @@ type Log struct {
 	ended chan struct{} // closed when the writer has ended
 	reads chan struct{} // semaphore of reads of files
 
+	onExit func(Event) // see OnExit
+
 	mu             sync.Mutex
 	more           sync.Cond // wakes the writer
 	waiting        []Event
@@ -64,6 +66,10 @@ func Open(dir string, maxSize int64, log *slog.Logger) *Log {
 	return l
 }
 
+// OnExit sets a function that is called with each event of the kind [Exit], without its number, by
+// whoever appends it. It must not block. OnExit is called before the first event.
+func (l *Log) OnExit(f func(Event)) { l.onExit = f }
+
 // Append numbers the event and writes it soon.
 func (l *Log) Append(e Event) {
 	l.Queue(e)
@@ -83,6 +89,9 @@ func (l *Log) Write() {
 // Queue numbers the event. It is written at the latest after the next call of Write, Append or
 // Flush.
 func (l *Log) Queue(e Event) {
+	if e.Kind == Exit && l.onExit != nil {
+		l.onExit(e)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {

@@ -81,6 +81,7 @@ var modes = map[string]mode{
 	// CALLS ERRNO COMMAND...: execute the command, for which the kernel refuses these calls
 	"refuse": {-3, refuse},
 	// make root, which a set-user-ID bit gave, the real user, and stay alive
+	"listen":  {1, listen}, // PORT: accept connections there
 	"as-root": {0, asRoot},
 	// N FILE: run N short-lived processes, write their results to the file
 	"unrelated": {2, unrelated},

@@ -70,3 +70,18 @@ func serveAt(fd int) error {
 		})
 	}
 }
+
+// listen accepts connections to a port of the loopback address, and closes them.
+func listen(args []string) error {
+	l, err := net.Listen("tcp", "127.0.0.1:"+args[0])
+	if err != nil {
+		return err
+	}
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		conn.Close()
+	}
+}

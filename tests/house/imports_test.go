@@ -30,17 +30,17 @@ var allowed = map[string]string{
 	"cmd/superd/crashlog": "signals",
 	"cmd/superd/attach":   "control internal/terminal",
 	"cmd/superd": `alerts/service cmd/superd/attach cmd/superd/await cmd/superd/crashlog cmd/superd/edit
-		cmd/superd/prompt cmd/superd/receivers cmd/superd/report cmd/superd/single cmd/superd/ui
-		compat/socket compat/supervisorctl config config/codec config/places config/schema control
-		control/locate control/mistakes control/remote control/server doctor internal/execshim
-		internal/failpoint internal/gcpacer internal/logqueue internal/procfs internal/signame
-		internal/terminal internal/threads internal/words keeper keeper/fdstore logs logs/read loop
-		pidfd procs procs/eventlog procs/host procs/journal procs/linux procs/linux/cgroup procs/pty
-		procs/rundir procs/snapshot sandbox signals`,
+		cmd/superd/portwatch cmd/superd/prompt cmd/superd/receivers cmd/superd/report
+		cmd/superd/single cmd/superd/ui compat/socket compat/supervisorctl config config/codec
+		config/places config/schema control control/locate control/mistakes control/remote
+		control/server doctor internal/execshim internal/failpoint internal/gcpacer internal/logqueue
+		internal/procfs internal/signame internal/terminal internal/threads internal/words keeper
+		keeper/fdstore logs logs/read loop pidfd procs procs/eventlog procs/host procs/journal
+		procs/linux procs/linux/cgroup procs/pty procs/rundir procs/snapshot sandbox signals`,
 	"cmd/superd-exec": "cmd/superd/single internal/execshim sandbox/enforce",
-	"cmd/superd-ui": `config config/pages config/places control control/locate control/remote exporter
-		exporter/manifest importer importer/draft
-		internal/safepath internal/terminal metrics top web`,
+	"cmd/superd-ui": `cmd/superd-ui/develop config config/pages config/places control control/locate control/remote
+		exporter exporter/manifest importer importer/draft internal/safepath internal/terminal metrics
+		top web`,
 	"compat/xmlrpc":        "",
 	"compat/socket":        "compat/supervisor control control/server internal/safepath",
 	"compat/supervisorctl": `compat/supervisor compat/xmlrpc control control/locate internal/terminal`,
@@ -50,7 +50,7 @@ var allowed = map[string]string{
 		logs/segment pidfd procs procs/counters procs/diagnosis procs/enabling procs/eventlog
 		procs/fsm procs/host procs/probe procs/pty procs/selection`,
 	"control":        "",
-	"control/locate": "config config/places control",
+	"control/locate": "config config/places control develop/project",
 	"control/remote": "control",
 	"metrics":        "control",
 	"doctor": `internal/execshim internal/privilege internal/rlimit pidfd procs/linux/cgroup sandbox
@@ -214,6 +214,13 @@ var allowed = map[string]string{
 	"procs/linux/filetree":    "procs/host",
 	"procs/filewatch": `config config/filewatch internal/signame loop pidfd procs/eventlog procs/fsm procs/host
 		procs/instance procs/instance/beside`,
+	"cmd/superd-ui/develop": `config config/document config/schema control develop/first develop/plan develop/project
+		importer importer/draft internal/procfs internal/terminal internal/words pidfd
+		procs/linux/listener`,
+	"cmd/superd/portwatch": `config config/document config/environ procs/eventlog procs/linux/listener`,
+	"develop/first":        "importer importer/draft",
+	"develop/plan":         "config config/document importer/draft internal/words",
+	"develop/project":      "",
 }
 
 // imports returns what each package of superd itself imports of superd, on Linux, without tests.

@@ -1,10 +1,14 @@
 package ui
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -40,6 +44,35 @@ func Export() *cobra.Command {
 	return uiCommand("export", "Write a configuration as files for a cluster or for systemd")
 }
 
+// Up returns the command `superd up`.
+func Up() *cobra.Command {
+	return developCommand("up", "Run the programs of a project for development")
+}
+
+// Down returns the command `superd down`.
+func Down() *cobra.Command { return developCommand("down", "End a project that superd up runs") }
+
+// Ls returns the command `superd ls`.
+func Ls() *cobra.Command { return developCommand("ls", "List the projects that superd up runs") }
+
+// Init returns the command `superd init`.
+func Init() *cobra.Command {
+	return developCommand("init", "Write a first superd.toml for this directory")
+}
+
+// developCommand returns a command that gets the path of this program, which it executes.
+func developCommand(name, short string) *cobra.Command {
+	cmd := uiCommand(name, short)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		own, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("run superd %s: %w", name, err)
+		}
+		return executeUI(name, append([]string{"--superd=" + own}, args...))
+	}
+	return cmd
+}
+
 // RunFrom runs what --from names: superd-ui imports it, and executes this program with the result
 // and the other flags of the command line.
 func RunFrom(from string, flags *pflag.FlagSet) error {
@@ -62,7 +95,33 @@ func uiCommand(name, short string) *cobra.Command {
 		Use:                name,
 		Short:              short,
 		DisableFlagParsing: true,
+		ValidArgsFunction:  completeByUI(name),
 		RunE:               func(_ *cobra.Command, args []string) error { return executeUI(name, args) },
+	}
+}
+
+// completeTimeout bounds the completion of a word in a shell.
+const completeTimeout = 2 * time.Second
+
+// completeByUI asks superd-ui for the completions of one of its commands.
+func completeByUI(name string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		path, err := findUI()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), completeTimeout)
+		defer cancel()
+		words := append(append([]string{cobra.ShellCompRequestCmd, name}, args...), word)
+		out, err := exec.CommandContext(ctx, path, words...).Output()
+		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+		last := len(lines) - 1
+		// Source: cobra's protocol of completion: words, then a colon and the directive
+		directive, numberErr := strconv.Atoi(strings.TrimPrefix(lines[last], ":"))
+		if err != nil || numberErr != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		return lines[:last], cobra.ShellCompDirective(directive)
 	}
 }
 
