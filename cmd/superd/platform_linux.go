@@ -5,6 +5,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/spf13/cobra"
+
+	"superd/cmd/superd/eventlistener"
 	"superd/cmd/superd/ui"
 	"superd/compat/supervisorctl"
 	"superd/internal/execshim"
@@ -15,6 +18,7 @@ import (
 var platformCommands = []subcommand{
 	{"top", ui.Top}, {"import", ui.Import}, {"metrics", ui.Metrics}, {"web", ui.Web},
 	{"doctor", newDoctorCommand},
+	{"eventlistener", newEventListenerCommand},
 	{"clean-cgroup", newCleanCgroupCommand},
 }
 
@@ -23,6 +27,11 @@ func becomeSupervisorctl() {
 	if filepath.Base(os.Args[0]) == supervisorctl.Name {
 		os.Exit(supervisorctl.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
+}
+
+func newEventListenerCommand() *cobra.Command {
+	return eventlistener.Command(func(err error) error { return usageError{err} },
+		func(status int) error { return exitStatus(status) })
 }
 
 // becomeProgram does not return if this process is the exec shim of a program.

@@ -49,7 +49,7 @@ func methods() map[string]method {
 		"clearProcessLogs":    {needs: Operator, most: 1, least: 1, call: clearLogs},
 		"clearAllProcessLogs": {needs: Operator, call: clearAllLogs},
 		"sendProcessStdin":    {needs: Operator, most: 2, least: 2, call: sendStdin},
-		"sendRemoteCommEvent": {needs: Operator, most: 2, least: 2, call: done},
+		"sendRemoteCommEvent": {needs: Operator, most: 2, least: 2, call: sendRemote},
 
 		"readProcessStdoutLog": {most: 3, least: 3, call: readLog(Stdout)},
 		"readProcessStderrLog": {most: 3, least: 3, call: readLog(Stderr)},
@@ -79,8 +79,6 @@ func methods() map[string]method {
 func text(t string) method {
 	return method{call: func(*call, arguments) (any, error) { return t, nil }}
 }
-
-func done(*call, arguments) (any, error) { return true, nil }
 
 // succeeded returns true, or the error.
 func succeeded(err error) (any, error) {

@@ -206,15 +206,20 @@ func Split(spec string) (group, name string) {
 	return group, name
 }
 
+// ProcessName returns the name of the process that is an instance of a program.
+func ProcessName(program, instance string) string {
+	if number := config.NumberOf(instance); number > 0 {
+		return fmt.Sprintf("%s_%02d", program, number-1)
+	}
+	return program
+}
+
 // processOf returns a process, with the group and name of an instance.
 func processOf(st *control.Status, now time.Time) Process {
-	p := Process{Group: st.Program, Name: st.Program, State: stateOf(st), Now: now,
+	p := Process{Group: st.Program, Name: ProcessName(st.Program, st.Name), State: stateOf(st), Now: now,
 		instance: st.Name, program: st.Program, ErrorFile: st.Stderr}
 	if len(st.Groups) > 0 {
 		p.Group = st.Groups[0]
-	}
-	if number := config.NumberOf(st.Name); number > 0 {
-		p.Name = fmt.Sprintf("%s_%02d", st.Program, number-1)
 	}
 	if st.Pid != nil {
 		p.Pid = *st.Pid
