@@ -31,6 +31,9 @@ type Program struct {
 	success []int // exit statuses; empty: 0
 }
 
+// NewProgram returns a program of a group. success are the exit statuses that mean success; none: 0.
+func NewProgram(group string, success []int) Program { return Program{Group: group, success: success} }
+
 // Succeeds reports whether an exit status means success.
 func (p Program) Succeeds(code int) bool {
 	return code == 0 && len(p.success) == 0 || slices.Contains(p.success, code)
@@ -44,11 +47,11 @@ func (s *Supervisor) Programs(ctx context.Context) (map[string]Program, error) {
 	}
 	programs := make(map[string]Program, len(tables))
 	for name, t := range tables {
-		p := Program{Group: name, success: t.Success}
+		group := name
 		if len(t.Groups) > 0 {
-			p.Group = t.Groups[0]
+			group = t.Groups[0]
 		}
-		programs[name] = p
+		programs[name] = NewProgram(group, t.Success)
 	}
 	return programs, nil
 }
