@@ -14,6 +14,9 @@ func (c *Collector) run(w *read.Wakeup) {
 	c.setWakeup(w)
 	for {
 		c.clearDirty()
+		if !c.hasPipe() {
+			c.clearUnpiped()
+		}
 		pause := c.drainFIFOs()
 		switch c.state.Load() {
 		case draining:

@@ -164,6 +164,7 @@ type Collector struct {
 	silent  atomic.Bool           // the present run has printed nothing yet
 	resumed atomic.Bool           // a predecessor began this collector's first run
 	reopen  atomic.Bool           // the file must be opened anew, with options
+	clears  atomic.Bool           // clearing has requests
 	written atomic.Int64          // bytes of output that are in the log
 	drops   atomic.Pointer[drops] // nil: nothing was dropped
 	outage  atomic.Pointer[Outage]
@@ -193,6 +194,7 @@ type sharedState struct {
 	streams  []*stream // replaced, never modified: stdout, and stderr if it ever had its own FIFO
 	runID    string    // present run
 	barriers []barrier
+	clearing []clearRequest
 	watchers *watchers  // nil: none was ever registered
 	watch    read.Watch // of the FIFOs
 	released bool       // all descriptors are closed

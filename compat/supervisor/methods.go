@@ -260,32 +260,18 @@ func shutdown(c *call, _ arguments) (any, error) {
 }
 
 // noLog answers what concerns the log of supervisord: superd writes its own to standard error.
-func noLog(*call, arguments) (any, error) {
-	return nil, fault(NoFile, "superd writes its messages to standard error")
-}
+func noLog(*call, arguments) (any, error) { return nil, fault(NoFile, "") }
 
-// clearLogs refuses to clear logs: superd rotates them by size, and what a program wrote is kept.
 func clearLogs(c *call, a arguments) (any, error) {
 	spec := a.text(0)
 	if *a.bad {
 		return nil, nil
 	}
-	if _, err := c.Supervisor.Process(c.ctx, spec); err != nil {
-		return nil, err
-	}
-	return nil, fault(Failed, "superd keeps logs; it removes old ones by log.max_size and log.keep")
+	return succeeded(c.Supervisor.ClearLogs(c.ctx, spec))
 }
 
 func clearAllLogs(c *call, _ arguments) (any, error) {
-	all, err := c.Supervisor.Processes(c.ctx)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]Result, len(all))
-	for i := range all {
-		list[i] = resultOf(&all[i], fault(Failed, "superd keeps logs"))
-	}
-	return results(list), nil
+	return listed(c.Supervisor.ClearAllLogs(c.ctx))
 }
 
 // sendStdin refuses: superd does not hold the standard input of programs.

@@ -32,6 +32,7 @@ type API interface {
 	Status(ctx context.Context, names []string) ([]control.Status, error)
 	Command(ctx context.Context, verb string, names []string, wait bool, timeout time.Duration) ([]control.CommandResult, error)
 	Signal(ctx context.Context, signal string, names []string) ([]control.CommandResult, error)
+	ClearLogs(ctx context.Context, names []string, rotated bool) ([]control.CommandResult, error)
 	Reload(ctx context.Context) (control.ReloadResult, error)
 	DryReload(ctx context.Context) (control.ReloadResult, error)
 	Config(ctx context.Context, names []string) ([]control.Configured, error)

@@ -85,6 +85,17 @@ func (s *Server) reloadPrograms(w http.ResponseWriter, r *http.Request) error {
 	return s.onPrograms(s.options.Supervisor.ReloadPrograms)(w, r)
 }
 
+// clearLogs answers when the log files are empty.
+func (s *Server) clearLogs(w http.ResponseWriter, r *http.Request) error {
+	rotated, err := flag(r, "rotated", false)
+	if err != nil {
+		return err
+	}
+	return s.onPrograms(func(names []string, done func([]procs.CommandResult)) (func(), error) {
+		return s.options.Supervisor.ClearLogs(names, rotated, done)
+	})(w, r)
+}
+
 // onPrograms returns the handler of a command for the programs that a request names. It answers
 // when the command is done. If the request's time-out is over first, the command continues.
 func (s *Server) onPrograms(

@@ -90,6 +90,7 @@ const (
 	ReasonRequestedSignal
 	ReasonRequestedScale
 	ReasonRequestedReload
+	ReasonRequestedClear // of logs
 	ReasonRequestedEnable
 	ReasonRequestedDisable
 	ReasonRequestedRoll // a rolling restart
@@ -200,6 +201,7 @@ var phrases = [reasonCount]string{
 	ReasonRequestedSignal:    "signal ",
 	ReasonRequestedScale:     "scale ",
 	ReasonRequestedReload:    "reload",
+	ReasonRequestedClear:     "clear logs",
 	ReasonRequestedEnable:    "enable",
 	ReasonRequestedDisable:   "disable",
 	ReasonRequestedRoll:      "rolling restart",
