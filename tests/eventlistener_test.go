@@ -35,7 +35,7 @@ environment = { SUPERVISOR_SERVER_URL = "unix://DIR/supervisor.sock" }
 [program.bad]
 command = ["superd", "eventlistener", "--events", "TICK_5", "--", "sh", "-c", "echo hello; exec sleep infinity"]
 [program.reads]
-command = "superd eventlistener --events PROCESS_LOG,PROCESS_COMMUNICATION --output-of prints -- sh DIR/listener.sh"
+command = "superd eventlistener --events PROCESS_LOG,PROCESS_COMMUNICATION --output-of prints --messages-of prints -- sh DIR/listener.sh"
 [program.prints]
 command = ["sh", "-c", "while read x; do echo 'a<!--XSUPERVISOR:BEGIN-->b<!--XSUPERVISOR:END-->c'; done <DIR/steps"]
 `

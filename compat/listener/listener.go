@@ -28,7 +28,8 @@ type Options struct {
 	Buffer       int      // how many events wait for the listener at most
 	Pool         string   // name of the listener in the events
 	Server       string   // identification of superd in the events
-	Output       []string // programs whose output is sent
+	LinesOf      []string // programs whose output is sent
+	MessagesOf   []string // programs whose messages are sent: output between marks
 	ServerURL    string   // of the socket for clients of supervisord; "": none
 	Process      string   // name of the listener's process
 	// The instance and the invocation id of the run that the listener belongs to
@@ -61,8 +62,11 @@ func Run(ctx context.Context, api API, o *Options) (status int, err error) {
 	if o.Subscription.hasAny("TICK") {
 		go s.ticks(ctx)
 	}
-	if len(o.Output) > 0 && (o.Subscription.hasAny("PROCESS_LOG") || o.Subscription.hasAny("PROCESS_COMMUNICATION")) {
-		go s.output(ctx)
+	if len(o.LinesOf) > 0 && o.Subscription.hasAny("PROCESS_LOG") {
+		go s.lines(ctx)
+	}
+	if len(o.MessagesOf) > 0 && o.Subscription.hasAny("PROCESS_COMMUNICATION") {
+		go s.messages(ctx)
 	}
 	if o.ServerURL != "" && o.Subscription.Has("REMOTE_COMMUNICATION") {
 		go s.remote(ctx)

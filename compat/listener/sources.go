@@ -163,16 +163,41 @@ func (s *source) ticks(ctx context.Context) {
 	}
 }
 
-// output sends the output of programs as PROCESS_LOG and PROCESS_COMMUNICATION events.
-func (s *source) output(ctx context.Context) {
-	t, captures, pids, cursors := newTranslator(), map[string]*capture{}, map[string]ownPid{}, map[string]string{}
+// lines sends the output of programs as PROCESS_LOG events.
+func (s *source) lines(ctx context.Context) {
+	s.output(ctx, s.LinesOf, func(_ *control.LogBlock, process, stream, text string) []Event {
+		return []Event{{"PROCESS_LOG_" + strings.ToUpper(stream), process + " channel:" + stream + "\n" + valid(text)}}
+	})
+}
+
+// messages sends what stands between marks in the output of programs as PROCESS_COMMUNICATION events.
+func (s *source) messages(ctx context.Context) {
+	captures := map[string]*capture{}
+	s.output(ctx, s.MessagesOf, func(b *control.LogBlock, process, stream, text string) (all []Event) {
+		key := b.Instance + " " + stream
+		if captures[key] == nil {
+			captures[key] = new(capture)
+		}
+		for _, message := range captures[key].feed(text) {
+			all = append(all, Event{"PROCESS_COMMUNICATION_" + strings.ToUpper(stream), process + "\n" + valid(message)})
+		}
+		return all
+	})
+}
+
+// output follows the output of programs. events returns the events of a block; process is how a
+// payload begins.
+func (s *source) output(
+	ctx context.Context, names []string, events func(b *control.LogBlock, process, stream, text string) []Event,
+) {
+	t, pids, cursors := newTranslator(), map[string]ownPid{}, map[string]string{}
 	s.again(ctx, "read output", func() error {
 		programs, err := s.Programs(ctx)
 		if err != nil {
 			return err
 		}
 		t.activate(programs)
-		q := control.LogQuery{Names: s.Output, Raw: true, Follow: true, Skip: true, Cursors: cursors}
+		q := control.LogQuery{Names: names, Raw: true, Follow: true, Skip: true, Cursors: cursors}
 		return s.api.Logs(ctx, q, func(b *control.LogBlock) error {
 			if b.Length == nil {
 				return nil
@@ -188,16 +213,8 @@ func (s *source) output(ctx context.Context) {
 			if !b.Partial {
 				text += "\n"
 			}
-			prefix := fmt.Sprintf("%s pid:%d", t.prefix(b.Program, b.Instance), pids[b.Instance].pid)
-			all := []Event{{"PROCESS_LOG_" + strings.ToUpper(stream), prefix + " channel:" + stream + "\n" + valid(text)}}
-			key := b.Instance + " " + stream
-			if captures[key] == nil {
-				captures[key] = new(capture)
-			}
-			for _, message := range captures[key].feed(text) {
-				all = append(all, Event{"PROCESS_COMMUNICATION_" + strings.ToUpper(stream), prefix + "\n" + valid(message)})
-			}
-			for _, e := range all {
+			process := fmt.Sprintf("%s pid:%d", t.prefix(b.Program, b.Instance), pids[b.Instance].pid)
+			for _, e := range events(b, process, stream, text) {
 				if err := s.send(ctx, e); err != nil {
 					return err
 				}

@@ -95,38 +95,41 @@ func (b *builder) listenerCommand(args []string) []string {
 	if name = pyStrip(name); draft.Name(name) != name {
 		command = append(command, "--name", draft.Argument(name))
 	}
-	of := func(prefix string) bool {
-		return slices.ContainsFunc(events, func(e string) bool { return e == "EVENT" || strings.HasPrefix(e, prefix) })
+	if of := b.programsWith("PROCESS_LOG", events, "stdout_events_enabled", "stderr_events_enabled"); of != "" {
+		command = append(command, "--output-of", of)
+	}
+	if of := b.programsWith("PROCESS_COMMUNICATION", events, "stdout_capture_maxbytes", "stderr_capture_maxbytes"); of != "" {
+		command = append(command, "--messages-of", of)
+	}
+	return append(append(command, "--"), args...)
+}
+
+// programsWith returns the programs that have one of these keys set, "" if no event begins with
+// prefix.
+func (c *converter) programsWith(prefix string, events []string, keys ...string) string {
+	if !slices.ContainsFunc(events, func(e string) bool { return e == "EVENT" || strings.HasPrefix(e, prefix) }) {
+		return ""
 	}
 	var programs []string
-	for _, other := range b.sections {
-		kind, name, _ := strings.Cut(other.name, ":")
-		if kind != kindProgram && kind != kindFastCGI {
-			continue
-		}
-		on := func(key string, wanted bool) bool {
-			o := b.get(other.name, key)
-			if o == nil || !wanted {
+	for _, s := range c.sections {
+		kind, name, _ := strings.Cut(s.name, ":")
+		isSet := func(key string) bool {
+			o := c.get(s.name, key)
+			if o == nil {
 				return false
 			}
-			enabled, err := boolean(o.value)
-			if strings.HasSuffix(key, "maxbytes") {
-				var size int
-				size, err = byteSize(o.value)
-				enabled = size > 0
+			if strings.HasSuffix(key, "_maxbytes") {
+				n, err := byteSize(o.value)
+				return err == nil && n > 0
 			}
-			return enabled && err == nil
+			on, err := boolean(o.value)
+			return err == nil && on
 		}
-		if on("stdout_events_enabled", of("PROCESS_LOG")) || on("stderr_events_enabled", of("PROCESS_LOG")) ||
-			on("stdout_capture_maxbytes", of("PROCESS_COMMUNICATION")) ||
-			on("stderr_capture_maxbytes", of("PROCESS_COMMUNICATION")) {
+		if (kind == kindProgram || kind == kindFastCGI) && slices.ContainsFunc(keys, isSet) {
 			programs = append(programs, draft.Name(pyStrip(name)))
 		}
 	}
-	if len(programs) > 0 {
-		command = append(command, "--output-of", strings.Join(programs, ","))
-	}
-	return append(append(command, "--"), args...)
+	return strings.Join(programs, ",")
 }
 
 // listenerURLs tells listeners where they can ask superd as supervisord.

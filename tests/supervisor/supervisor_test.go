@@ -204,7 +204,7 @@ var commands = []string{
 	"pid", "pid quiet", "pid all", "pid nosuch", "pid crash", "signal HUP nosuch", "signal NOSIG lines",
 	"signal CONT lines", "signal CONT web:*", "signal CONT all", "signal CONT", "signal CONT crash",
 	"tail lines", "tail -4 lines", "tail nosuch", "tail lines nochannel", "reread", "update",
-	"clear lines", "tail lines", "clear quiet crash", "clear nosuch", "clear", "clear all", "maintail",
+	"clear lines", "tail lines", "clear quiet crash", "clear nosuch", "clear", "clear all",
 	"add quiet", "add nosuch", "version", "stop quiet", "status quiet",
 	"# added", "reread", "update", "status more", "avail",
 	"# removed", "reread", "update", "status more", "stop all",

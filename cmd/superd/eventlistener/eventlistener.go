@@ -66,7 +66,8 @@ SUPERVISOR_SERVER_URL. A listener that does not run as superd's user must be in 
 	flags.SetInterspersed(false)
 	flags.StringSliceVar(&events, "events", nil, "`names` of the events that it gets, such as PROCESS_STATE,TICK_60")
 	flags.IntVar(&o.Buffer, "buffer", 10, "how many `events` wait for it before the oldest is dropped")
-	flags.StringSliceVar(&o.Output, "output-of", nil, "`programs` whose output it gets as PROCESS_LOG and PROCESS_COMMUNICATION")
+	flags.StringSliceVar(&o.LinesOf, "output-of", nil, "`programs` whose output it gets as PROCESS_LOG")
+	flags.StringSliceVar(&o.MessagesOf, "messages-of", nil, "`programs` whose output between marks it gets as PROCESS_COMMUNICATION")
 	flags.StringVar(&o.Pool, "name", "", "`name` of the listener in the events (default that of the program)")
 	flags.StringVar(&runtimeDir, "runtime-dir", "", "`directory` of the control socket (default that of the superd that started it)")
 	return cmd
