@@ -3,7 +3,6 @@ package logs
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"superd/loop"
 )
@@ -12,55 +11,53 @@ import (
 type clearRequest struct {
 	rotated bool        // remove the rotated files, too
 	done    func(error) // called off the loop
+	before  *clearRequest
 }
 
 // Clear empties the log files of the collector, and with rotated removes the rotated ones. done is
 // called on the loop. What is still in a FIFO is written afterwards. A program that writes to its
 // log itself goes on at the start of the file.
 func (c *Collector) Clear(rotated bool, done func(error)) {
-	r := clearRequest{rotated, func(err error) { c.store.loop.Post(func() { done(err) }) }}
+	r := &clearRequest{rotated: rotated, done: func(err error) { c.store.loop.Post(func() { done(err) }) }}
+	for {
+		r.before = c.clears.Load()
+		if c.clears.CompareAndSwap(r.before, r) {
+			break
+		}
+	}
 	c.shared.Lock()
 	released := c.shared.released
-	if !released {
-		c.shared.clearing = append(c.shared.clearing, r)
-		c.clears.Store(true)
-	}
 	c.shared.Unlock()
 	if released {
-		r.done(c.errReleased())
+		c.refuseClears()
 		return
 	}
 	c.ensureDrain()
 }
 
-func (c *Collector) errReleased() error {
-	return fmt.Errorf("clear log of %s: %w", c.name, loop.ErrClosed)
+// refuseClears answers requests to clear a log that is closed.
+func (c *Collector) refuseClears() {
+	for r := c.clears.Swap(nil); r != nil; r = r.before {
+		r.done(c.errReleased())
+	}
 }
 
-// takeClearing returns the requests to clear, and forgets them.
-func (c *Collector) takeClearing() []clearRequest {
-	if !c.clears.Load() {
-		return nil
-	}
-	c.shared.Lock()
-	defer c.shared.Unlock()
-	requests := c.shared.clearing
-	c.shared.clearing = nil
-	c.clears.Store(false)
-	return requests
-}
+func (c *Collector) errReleased() error { return fmt.Errorf("clear log of %s: %w", c.name, loop.ErrClosed) }
 
 // clearLogs clears the files if that was requested. Only the draining goroutine may call it. clear
 // clears one; nil: it only needs to be called, since the caller holds a slot of the file system.
 func (c *Collector) clearLogs(clear func(f *output, rotated bool) error) {
-	requests := c.takeClearing()
-	if len(requests) == 0 {
+	requests := c.clears.Swap(nil)
+	if requests == nil {
 		return
 	}
 	if clear == nil {
 		clear = func(f *output, rotated bool) error { return f.Clear(rotated) }
 	}
-	rotated := slices.ContainsFunc(requests, func(r clearRequest) bool { return r.rotated })
+	rotated := false
+	for r := requests; r != nil; r = r.before {
+		rotated = rotated || r.rotated
+	}
 	var errs []error
 	if c.shared.outlet != nil {
 		errs = append(errs, fmt.Errorf("clear log: the output goes to %s", c.setting().destination()))
@@ -70,7 +67,7 @@ func (c *Collector) clearLogs(clear func(f *output, rotated bool) error) {
 		}
 	}
 	err := errors.Join(errs...)
-	for _, r := range requests {
+	for r := requests; r != nil; r = r.before {
 		r.done(err)
 	}
 	c.notifyWatchers()

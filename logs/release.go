@@ -48,8 +48,6 @@ func (c *Collector) release() {
 	}
 	all, barriers, watchers := c.shared.streams, c.shared.barriers, c.shared.watching()
 	c.shared.barriers = nil
-	clearing := c.shared.clearing
-	c.shared.clearing = nil
 	c.shared.Unlock()
 	if !exiting {
 		for _, s := range all {
@@ -59,9 +57,7 @@ func (c *Collector) release() {
 	for _, m := range barriers {
 		m.reached()
 	}
-	for _, r := range clearing {
-		r.done(c.errReleased())
-	}
+	c.refuseClears()
 	for _, f := range watchers {
 		(*f)()
 	}

@@ -161,12 +161,12 @@ type Collector struct {
 	// What any goroutine may read and change at any time:
 
 	state   atomic.Uint32
-	silent  atomic.Bool           // the present run has printed nothing yet
-	resumed atomic.Bool           // a predecessor began this collector's first run
-	reopen  atomic.Bool           // the file must be opened anew, with options
-	clears  atomic.Bool           // clearing has requests
-	written atomic.Int64          // bytes of output that are in the log
-	drops   atomic.Pointer[drops] // nil: nothing was dropped
+	silent  atomic.Bool                  // the present run has printed nothing yet
+	resumed atomic.Bool                  // a predecessor began this collector's first run
+	reopen  atomic.Bool                  // the file must be opened anew, with options
+	clears  atomic.Pointer[clearRequest] // newest request to clear; nil: none
+	written atomic.Int64                 // bytes of output that are in the log
+	drops   atomic.Pointer[drops]        // nil: nothing was dropped
 	outage  atomic.Pointer[Outage]
 	// startUnsaved is set for each stream where the present run has printed nothing yet and whose
 	// start must be saved before it prints.
@@ -194,7 +194,6 @@ type sharedState struct {
 	streams  []*stream // replaced, never modified: stdout, and stderr if it ever had its own FIFO
 	runID    string    // present run
 	barriers []barrier
-	clearing []clearRequest
 	watchers *watchers  // nil: none was ever registered
 	watch    read.Watch // of the FIFOs
 	released bool       // all descriptors are closed

@@ -13,9 +13,11 @@ package listener
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"time"
 
 	"superd/compat/supervisor"
@@ -48,6 +50,7 @@ const killDelay = 10 * time.Second
 func Run(ctx context.Context, api API, o *Options) (status int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	o.awaitServer(ctx) // a signal still ends this process
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, forwarded...)
 	defer signal.Stop(signals)
@@ -93,6 +96,30 @@ func Run(ctx context.Context, api API, o *Options) (status int, err error) {
 			return status, nil
 		}
 		r.dispatch()
+	}
+}
+
+// serverTimeout bounds the wait for the socket for clients of supervisord.
+const serverTimeout = 10 * time.Second
+
+// awaitServer waits until the socket that the listener may call is open: superd opens it while it
+// starts its programs, and supervisord before that.
+func (o *Options) awaitServer(ctx context.Context) {
+	path, isUnix := strings.CutPrefix(o.ServerURL, "unix://")
+	if !isUnix {
+		return
+	}
+	for pause, began := time.Millisecond, time.Now(); ; pause = min(2*pause, shortestPause) {
+		conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
+		if err == nil {
+			conn.Close()
+			return
+		}
+		if time.Since(began) > serverTimeout {
+			o.Log("the socket of SUPERVISOR_SERVER_URL is not open: %v; check compat.supervisor_socket", err)
+			return
+		}
+		time.Sleep(pause)
 	}
 }
 

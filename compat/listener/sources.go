@@ -170,7 +170,8 @@ func (s *source) lines(ctx context.Context) {
 	})
 }
 
-// messages sends what stands between marks in the output of programs as PROCESS_COMMUNICATION events.
+// messages sends what stands between marks in the output of programs as PROCESS_COMMUNICATION
+// events.
 func (s *source) messages(ctx context.Context) {
 	captures := map[string]*capture{}
 	s.output(ctx, s.MessagesOf, func(b *control.LogBlock, process, stream, text string) (all []Event) {

@@ -31,7 +31,8 @@ type Program struct {
 	success []int // exit statuses; empty: 0
 }
 
-// NewProgram returns a program of a group. success are the exit statuses that mean success; none: 0.
+// NewProgram returns a program of a group. success are the exit statuses that mean success; none:
+// only 0.
 func NewProgram(group string, success []int) Program { return Program{Group: group, success: success} }
 
 // Succeeds reports whether an exit status means success.

@@ -92,7 +92,24 @@ func (s *Server) clearLogs(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.onPrograms(func(names []string, done func([]procs.CommandResult)) (func(), error) {
-		return s.options.Supervisor.ClearLogs(names, rotated, done)
+		outputs, err := s.options.Supervisor.Outputs(names, false)
+		if err != nil {
+			return nil, err
+		}
+		results := make([]procs.CommandResult, len(outputs))
+		remaining, canceled := len(outputs), false
+		for i, o := range outputs {
+			o.Clear(rotated, func(result procs.CommandResult) {
+				results[i] = result
+				if remaining--; remaining == 0 && !canceled {
+					done(results)
+				}
+			})
+		}
+		if len(outputs) == 0 { // a program without instances
+			done(results)
+		}
+		return func() { canceled = true }, nil // the files are emptied nevertheless
 	})(w, r)
 }
 

@@ -137,15 +137,6 @@ func (f *fakeSupervisor) ReloadPrograms(names []string, done func([]procs.Comman
 	return func() {}, nil
 }
 
-func (f *fakeSupervisor) ClearLogs(names []string, rotated bool, done func([]procs.CommandResult)) (func(), error) {
-	if _, err := f.Status(names); err != nil {
-		return nil, err
-	}
-	f.note("clear logs %v rotated=%v", names, rotated)
-	done([]procs.CommandResult{{Name: names[0], OK: true, Message: "log cleared"}})
-	return func() {}, nil
-}
-
 func (f *fakeSupervisor) Reload(dryRun bool, done func(procs.ReloadResult, error)) {
 	report := f.report
 	report.DryRun = dryRun

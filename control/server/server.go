@@ -67,7 +67,6 @@ type Supervisor interface {
 	RestartRolling(names []string, canary int, done func([]procs.CommandResult)) (cancel func(), err error)
 	DecideRoll(names []string, d procs.RollDecision, done func([]procs.CommandResult)) (cancel func(), err error)
 	ReloadPrograms(names []string, done func([]procs.CommandResult)) (cancel func(), err error)
-	ClearLogs(names []string, rotated bool, done func([]procs.CommandResult)) (cancel func(), err error)
 	Signal(names []string, sig syscall.Signal) ([]procs.CommandResult, error)
 	Reload(dryRun bool, done func(procs.ReloadResult, error))
 	Scale(scalings []procs.Scaling, wait bool, done func([]procs.ScaleResult)) (cancel func(), err error)

@@ -61,7 +61,8 @@ func TestImportedUnits(t *testing.T) {
 		{"rsyslog", "rsyslog", nil, nil},
 		{"ssh", "openssh-server", nil, reads("127.0.0.1:22", "", "SSH-2.0")},
 		{"unbound", "unbound", nil, reads("127.0.0.1:53", "\x00\x1b\x00\x07\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x09localhost\x00\x00\x01\x00\x01", "\x7f\x00\x00\x01")},
-		{"varnish", "varnish", nil, reads("127.0.0.1:6081", "GET / HTTP/1.0\r\n\r\n", " 503 ")}, // it has no backend,
+		// It has no backend
+		{"varnish", "varnish", nil, reads("127.0.0.1:6081", "GET / HTTP/1.0\r\n\r\n", " 503 ")},
 	}
 	for _, tt := range tests {
 		t.Run(tt.unit, func(t *testing.T) {

@@ -25,12 +25,15 @@ const (
 //
 // Only cmd/superd imports procs/linux: procs knows the system as procs/host.
 var allowed = map[string]string{
-	"cmd/superd/report":   "control internal/escape internal/terminal internal/words",
-	"cmd/superd/prompt":   "config/document",
-	"cmd/superd/crashlog": "signals",
-	"cmd/superd/attach":   "control internal/terminal",
-	"cmd/superd": `alerts/service cmd/superd/attach cmd/superd/await cmd/superd/crashlog cmd/superd/edit cmd/superd/prompt
-		cmd/superd/receivers cmd/superd/report cmd/superd/ui compat/socket compat/supervisorctl
+	"cmd/superd/report":        "control internal/escape internal/terminal internal/words",
+	"cmd/superd/prompt":        "config/document",
+	"cmd/superd/crashlog":      "signals",
+	"cmd/superd/attach":        "control internal/terminal",
+	"cmd/superd/systemctl":     "cmd/superd/report control internal/terminal internal/words",
+	"cmd/superd/eventlistener": "compat/listener compat/supervisor control control/locate",
+	"compat/listener":          "compat/supervisor control",
+	"cmd/superd": `alerts/service cmd/superd/attach cmd/superd/await cmd/superd/crashlog cmd/superd/edit cmd/superd/eventlistener
+		cmd/superd/prompt cmd/superd/receivers cmd/superd/report cmd/superd/systemctl cmd/superd/ui compat/socket compat/supervisorctl
 		config config/codec config/places config/schema control control/locate control/mistakes
 		control/remote control/server doctor internal/execshim internal/failpoint internal/gcpacer
 		internal/logqueue internal/procfs internal/signame internal/terminal internal/threads
