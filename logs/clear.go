@@ -42,17 +42,19 @@ func (c *Collector) refuseClears() {
 	}
 }
 
-func (c *Collector) errReleased() error { return fmt.Errorf("clear log of %s: %w", c.name, loop.ErrClosed) }
+func (c *Collector) errReleased() error {
+	return fmt.Errorf("clear log of %s: %w", c.name, loop.ErrClosed)
+}
 
-// clearLogs clears the files if that was requested. Only the draining goroutine may call it. clear
-// clears one; nil: it only needs to be called, since the caller holds a slot of the file system.
-func (c *Collector) clearLogs(clear func(f *output, rotated bool) error) {
+// clearLogs clears the files if that was requested. Only the draining goroutine may call it.
+// clearFile clears one; nil: the caller holds a slot of the file system.
+func (c *Collector) clearLogs(clearFile func(f *output, rotated bool) error) {
 	requests := c.clears.Swap(nil)
 	if requests == nil {
 		return
 	}
-	if clear == nil {
-		clear = func(f *output, rotated bool) error { return f.Clear(rotated) }
+	if clearFile == nil {
+		clearFile = func(f *output, rotated bool) error { return f.Clear(rotated) }
 	}
 	rotated := false
 	for r := requests; r != nil; r = r.before {
@@ -63,7 +65,7 @@ func (c *Collector) clearLogs(clear func(f *output, rotated bool) error) {
 		errs = append(errs, fmt.Errorf("clear log: the output goes to %s", c.setting().destination()))
 	} else {
 		for _, f := range c.files() {
-			errs = append(errs, clear(f, rotated))
+			errs = append(errs, clearFile(f, rotated))
 		}
 	}
 	err := errors.Join(errs...)

@@ -21,7 +21,7 @@ import (
 const defaultLines = 30
 
 func newLogsCommand(flags *ctlFlags) *cobra.Command {
-	var lines, run, clear string
+	var lines, run, clearing string
 	var asJSON, times bool
 	var query control.LogQuery
 	cmd := &cobra.Command{
@@ -52,8 +52,8 @@ rotated files, too.`,
   superd logs --run 9f86d081 web    the run that superd history shows with this id`,
 		ValidArgsFunction: flags.completeNames,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			if clear != "" {
-				return clearLogs(cmd, flags, names, clear)
+			if clearing != "" {
+				return clearLogs(cmd, flags, names, clearing)
 			}
 			usual := defaultLines
 			if query.Since != "" || query.Until != "" || run != "" || query.Grep != "" {
@@ -102,7 +102,7 @@ rotated files, too.`,
 	f.StringVar(&run, "run", "",
 		"show one `run`: 0 the newest, -1 the one before, or its id in the history")
 	f.StringVar(&query.Grep, "grep", "", "show only lines that match this regular `expression`")
-	f.StringVar(&clear, "clear", "", "empty `which` log files: current, or all to remove rotated ones, too")
+	f.StringVar(&clearing, "clear", "", "empty `which` log files: current, or all to remove rotated ones, too")
 	f.Lookup("clear").NoOptDefVal = "current"
 	f.BoolVar(&asJSON, "json", false, "print a JSON object a line")
 	f.BoolVar(&times, "times", false,

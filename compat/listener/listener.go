@@ -153,7 +153,8 @@ func (r *relay) read(text []byte) {
 
 // dispatch sends the next event if the listener is ready for one.
 func (r *relay) dispatch() {
-	if r.phase != ready || r.violation != nil {
+	// One that answers without reading gets no more than it has room for
+	if r.phase != ready || r.violation != nil || len(r.child.input) == cap(r.child.input) {
 		return
 	}
 	e, ok := r.queue.next()

@@ -116,24 +116,35 @@ func (s *source) log(ctx context.Context) {
 	})
 }
 
-// lastEnd returns the cursor of the end of the listener's last run, or without one that of the
-// event before the last start of superd.
+// startWindow is how long after superd a listener may start to get what came before it. One that
+// is added to a superd that has run for long gets no old events.
+const startWindow = time.Minute
+
+// lastEnd returns the cursor of the last event not to send: the end of the listener's last run, or
+// without one the event before the start of superd or, if that is long ago, before its own start.
 func (s *source) lastEnd(ctx context.Context) (cursor uint64, err error) {
-	var ended, started uint64
+	var ended, started, own uint64
+	var startedAt, ownAt time.Time
 	err = s.api.Events(ctx, control.EventQuery{Lines: -1}, func(line []byte) error {
 		e, err := control.DecodeEvent(line)
 		switch {
 		case err != nil:
 			return err
-		case e.Kind == control.KindExit && e.Instance == s.Instance && e.Run != s.Run:
-			ended = e.Cursor
 		case e.Kind == control.KindSuperd && e.State == "started":
-			started = e.Cursor - 1
+			started, startedAt, own = e.Cursor-1, e.At, 0
+		case e.Instance != s.Instance:
+		case e.Kind == control.KindExit && e.Run != s.Run:
+			ended = e.Cursor
+		case own == 0:
+			own, ownAt = e.Cursor-1, e.At
 		}
 		return nil
 	})
-	if ended > 0 {
+	switch {
+	case ended > 0:
 		return ended, err
+	case own > 0 && ownAt.Sub(startedAt) > startWindow:
+		return own, err
 	}
 	return started, err
 }
@@ -181,6 +192,9 @@ func (s *source) messages(ctx context.Context) {
 		}
 		for _, message := range captures[key].feed(text) {
 			all = append(all, Event{"PROCESS_COMMUNICATION_" + strings.ToUpper(stream), process + "\n" + valid(message)})
+		}
+		if *captures[key] == (capture{}) {
+			delete(captures, key)
 		}
 		return all
 	})

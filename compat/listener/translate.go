@@ -185,6 +185,9 @@ func (t *translator) changed(e *control.Event) (all []Event) {
 		}
 		enter(supervisor.Stopped, " pid:%d", pid)
 	}
+	if e.State == control.StateStopped || e.State == control.StateExited {
+		delete(t.processes, e.Instance) // the next event says the same; instances may be many
+	}
 	return all
 }
 
