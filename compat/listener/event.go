@@ -45,6 +45,9 @@ var formerNames = map[string]string{
 	"PROCESS_STATE_CHANGE_TO_UNKNOWN":             "PROCESS_STATE_UNKNOWN",
 }
 
+// Names returns the events that a listener may subscribe to.
+func Names() []string { return slices.Clone(names) }
+
 // A Subscription is a set of events.
 type Subscription []string
 

@@ -69,6 +69,9 @@ SUPERVISOR_SERVER_URL. A listener that does not run as superd's user must be in 
 	flags.StringSliceVar(&o.LinesOf, "output-of", nil, "`programs` whose output it gets as PROCESS_LOG")
 	flags.StringSliceVar(&o.MessagesOf, "messages-of", nil, "`programs` whose output between marks it gets as PROCESS_COMMUNICATION")
 	flags.StringVar(&o.Pool, "name", "", "`name` of the listener in the events (default that of the program)")
+	_ = cmd.RegisterFlagCompletionFunc("events", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return listener.Names(), cobra.ShellCompDirectiveNoFileComp
+	}) // no error: the flag is defined
 	flags.StringVar(&runtimeDir, "runtime-dir", "", "`directory` of the control socket (default that of the superd that started it)")
 	return cmd
 }
