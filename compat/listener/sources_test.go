@@ -94,7 +94,12 @@ func TestLog(t *testing.T) {
 			go func() { s.log(ctx); close(done) }()
 			var payloads []string
 			for range tt.want {
-				e := <-got
+				var e Event
+				select {
+				case e = <-got:
+				case <-time.After(time.Minute):
+					t.Fatalf("after %q nothing comes, want %q", payloads, tt.want)
+				}
 				payload := e.Payload
 				if len(payload) > 0 {
 					payload = payload[len("processname:"):]
