@@ -19,25 +19,35 @@ type clearRequest struct {
 // log itself goes on at the start of the file.
 func (c *Collector) Clear(rotated bool, done func(error)) {
 	r := &clearRequest{rotated: rotated, done: func(err error) { c.store.loop.Post(func() { done(err) }) }}
-	for {
-		r.before = c.clears.Load()
-		if c.clears.CompareAndSwap(r.before, r) {
-			break
-		}
-	}
 	c.shared.Lock()
 	released := c.shared.released
+	if !released {
+		r.before = c.shared.clears()
+		c.shared.watchers = &watchers{c.shared.watching(), r}
+		c.reopen.Store(true)
+	}
 	c.shared.Unlock()
 	if released {
-		c.refuseClears()
+		r.done(c.errReleased())
 		return
 	}
 	c.ensureDrain()
 }
 
+// takeClears returns the requests to clear the log, the newest first, and forgets them.
+func (c *Collector) takeClears() *clearRequest {
+	c.shared.Lock()
+	defer c.shared.Unlock()
+	r := c.shared.clears()
+	if r != nil {
+		c.shared.watchers = &watchers{all: c.shared.watching()}
+	}
+	return r
+}
+
 // refuseClears answers requests to clear a log that is closed.
 func (c *Collector) refuseClears() {
-	for r := c.clears.Swap(nil); r != nil; r = r.before {
+	for r := c.takeClears(); r != nil; r = r.before {
 		r.done(c.errReleased())
 	}
 }
@@ -49,7 +59,7 @@ func (c *Collector) errReleased() error {
 // clearLogs clears the files if that was requested. Only the draining goroutine may call it.
 // clearFile clears one; nil: the caller holds a slot of the file system.
 func (c *Collector) clearLogs(clearFile func(f *output, rotated bool) error) {
-	requests := c.clears.Swap(nil)
+	requests := c.takeClears()
 	if requests == nil {
 		return
 	}

@@ -15,6 +15,7 @@ func (c *Collector) run(w *read.Wakeup) {
 	for {
 		c.clearDirty()
 		if !c.hasPipe() {
+			c.applyOptions()
 			c.clearUnpiped()
 		}
 		pause := c.drainFIFOs()

@@ -166,10 +166,11 @@ func (c *Collector) hasBarriers() bool {
 // is written, that the path still names the open file.
 func (s *stream) applyPending() (err error) {
 	if s.c.reopen.Load() {
-		_, err = s.fileOp(0, func() error { s.c.applyOptions(); return nil })
-	}
-	if err == nil && s.c.clears.Load() != nil {
-		_, err = s.fileOp(0, func() error { s.c.clearLogs(nil); return nil })
+		_, err = s.fileOp(0, func() error {
+			s.c.applyOptions()
+			s.c.clearLogs(nil)
+			return nil
+		})
 	}
 	s.file.RequestCheck()
 	return err
