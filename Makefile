@@ -158,12 +158,14 @@ test-tini: ## run the test-suites of tini and dumb-init against superd (root; 3 
 	go test ./tests/inits -inits -sources $(INITS) -count=1 -v -timeout 15m
 
 UNITS ?= /tmp/superd-test-units
-test-switch: ## compare with Debian's supervisor, by files and by commands (root; 6 minutes)
+test-switch: ## compare with Debian's supervisor, and run imported units (root; 8 minutes)
 	tests/switch/install-deps.sh $(UNITS)
 	tests/supervisor/install-deps.sh
+	tests/daemons/install-deps.sh
 	go test ./importer/supervisord -run Oracle -oracle -count=1 -v
 	go test ./tests/switch -switch -units $(UNITS) -count=1 -v -timeout 15m
 	go test ./tests/supervisor -supervisor -count=1 -v -timeout 20m
+	go test ./tests/daemons -daemons -units -run ImportedUnits -parallel 3 -count=1 -v -timeout 10m
 
 # What npm fetches for the tests of the pages
 WEB_DEPS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/superd-test-web

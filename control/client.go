@@ -206,6 +206,15 @@ func (c *Client) ReloadPrograms(ctx context.Context, names []string, timeout tim
 	return c.command(ctx, "reload", url.Values{"name": names}, true, timeout)
 }
 
+// ClearLogs empties the log files of the instances that match names, and with rotated removes the
+// rotated ones.
+func (c *Client) ClearLogs(ctx context.Context, names []string, rotated bool) ([]CommandResult, error) {
+	var all []CommandResult
+	form := url.Values{"name": names, "rotated": {strconv.FormatBool(rotated)}}
+	err := c.post(ctx, "/v1/programs/clear-logs", form, true, &all)
+	return all, err
+}
+
 // Reload makes superd read its configuration again and activate it, unless it has a mistake.
 func (c *Client) Reload(ctx context.Context) (ReloadResult, error) { return c.reload(ctx, nil) }
 

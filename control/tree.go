@@ -12,6 +12,9 @@ type ProcessTree struct {
 	Pid       *int      `json:"pid"`       // pid of the main process; null: none
 	Processes []Process `json:"processes"` // all with the main process, sorted by pid; never null
 
+	// Cgroup is the path of the main process's cgroup below the root of cgroup v2; absent: unknown
+	Cgroup string `json:"cgroup,omitzero"`
+
 	// Unattributed marks the entry for unattributed processes, which is the last and has no name.
 	Unattributed bool `json:"unattributed,omitzero"`
 }
@@ -24,6 +27,7 @@ type Process struct {
 	Command string  `json:"command"`
 	CPU     float64 `json:"cpu_s"`
 	RSS     int64   `json:"rss_bytes"`
+	Threads int     `json:"threads"`
 
 	// PerhapsOf are the instances to which an unattributed process may belong.
 	PerhapsOf []string `json:"perhaps_of,omitzero"`

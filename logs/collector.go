@@ -79,7 +79,7 @@ func (c *Collector) SetOptions(o Options) {
 func (c *Collector) Reopen() {
 	c.reopen.Store(true)
 	switch {
-	case c.hasPipe():
+	case c.hasPipe() || c.state.Load() != idle: // without a FIFO, it clears the log
 		c.ensureDrain()
 	case !c.loop.closed: // no goroutine drains, and no file is open
 		c.applyOptions()
@@ -137,12 +137,12 @@ func (c *Collector) queueBarrier(m barrier) bool {
 func (c *Collector) Notify(f func()) (cancel func()) {
 	c.shared.Lock()
 	defer c.shared.Unlock()
-	c.shared.watchers = &watchers{append(slices.Clip(c.shared.watching()), &f)}
+	c.shared.watchers = &watchers{append(slices.Clip(c.shared.watching()), &f), c.shared.clears()}
 	return func() {
 		c.shared.Lock()
 		defer c.shared.Unlock()
 		isOwn := func(w *func()) bool { return w == &f }
-		c.shared.watchers = &watchers{slices.DeleteFunc(slices.Clone(c.shared.watching()), isOwn)}
+		c.shared.watchers = &watchers{slices.DeleteFunc(slices.Clone(c.shared.watching()), isOwn), c.shared.clears()}
 	}
 }
 

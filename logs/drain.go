@@ -14,6 +14,10 @@ func (c *Collector) run(w *read.Wakeup) {
 	c.setWakeup(w)
 	for {
 		c.clearDirty()
+		if !c.hasPipe() {
+			c.applyOptions()
+			c.clearUnpiped()
+		}
 		pause := c.drainFIFOs()
 		switch c.state.Load() {
 		case draining:

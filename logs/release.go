@@ -57,6 +57,7 @@ func (c *Collector) release() {
 	for _, m := range barriers {
 		m.reached()
 	}
+	c.refuseClears()
 	for _, f := range watchers {
 		(*f)()
 	}

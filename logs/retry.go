@@ -11,7 +11,7 @@ func (s *stream) awaitRetry() bool {
 	for {
 		s.c.clearDirty()
 		// After clearDirty: a barrier that was added while the collector was dirty woke nothing.
-		if s.barrierNeedsTry() {
+		if s.barrierNeedsTry() || s.c.reopen.Load() {
 			return true
 		}
 		now, recheck := s.watchOther()

@@ -163,7 +163,7 @@ type Collector struct {
 	state   atomic.Uint32
 	silent  atomic.Bool           // the present run has printed nothing yet
 	resumed atomic.Bool           // a predecessor began this collector's first run
-	reopen  atomic.Bool           // the file must be opened anew, with options
+	reopen  atomic.Bool           // the file must be opened anew, with options, or cleared
 	written atomic.Int64          // bytes of output that are in the log
 	drops   atomic.Pointer[drops] // nil: nothing was dropped
 	outage  atomic.Pointer[Outage]
@@ -208,8 +208,19 @@ type sharedState struct {
 }
 
 // watchers are called after each append to the files: few collectors have any. The list is
-// replaced, never modified.
-type watchers struct{ all []*func() }
+// replaced, never modified. Requests to clear the log are as rare, and are here, too.
+type watchers struct {
+	all    []*func()
+	clears *clearRequest // newest one; nil: none
+}
+
+// clears returns the newest request to clear the log, nil if there is none. The lock is held.
+func (s *sharedState) clears() *clearRequest {
+	if s.watchers == nil {
+		return nil
+	}
+	return s.watchers.clears
+}
 
 // watching returns the watchers. The lock is held.
 func (s *sharedState) watching() []*func() {

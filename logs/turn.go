@@ -162,11 +162,15 @@ func (c *Collector) hasBarriers() bool {
 	return len(c.shared.barriers) > 0
 }
 
-// applyPending applies Reopen and SetOptions. It also requests a check, before the next byte is
-// written, that the path still names the open file.
+// applyPending applies Reopen, SetOptions and Clear. It also requests a check, before the next byte
+// is written, that the path still names the open file.
 func (s *stream) applyPending() (err error) {
 	if s.c.reopen.Load() {
-		_, err = s.fileOp(0, func() error { s.c.applyOptions(); return nil })
+		_, err = s.fileOp(0, func() error {
+			s.c.applyOptions()
+			s.c.clearLogs(nil)
+			return nil
+		})
 	}
 	s.file.RequestCheck()
 	return err

@@ -18,7 +18,7 @@ import (
 // TestMemoryOfQuietPrograms bounds the live heap of an idle program: its definition, instance and
 // collector.
 func TestMemoryOfQuietPrograms(t *testing.T) {
-	const programs, most = 2000, 2760
+	const programs, most = 2000, 2780
 	var file strings.Builder
 	for i := range programs {
 		fmt.Fprintf(&file, "[program.p%05d]\ncommand = 'sleep infinity'\n", i)

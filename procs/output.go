@@ -4,12 +4,35 @@ import (
 	"fmt"
 
 	"superd/logs"
+	"superd/procs/eventlog"
+	"superd/procs/fsm"
+	"superd/procs/instance"
 )
 
 // An Output is the output of one instance.
 type Output struct {
 	Instance  string
 	Collector *logs.Collector
+
+	in *instance.Instance // nil in a test
+}
+
+// Clear empties the log files, and with rotated removes the rotated ones. done runs on the loop.
+func (o Output) Clear(rotated bool, done func(CommandResult)) {
+	if o.in != nil {
+		o.in.Record(eventlog.WithReason(byOperator(eventlog.Event{Kind: eventlog.Command}),
+			fsm.Reason{Kind: fsm.ReasonRequestedClear}))
+	}
+	o.Collector.Clear(rotated, func(err error) {
+		result := CommandResult{Name: o.Instance, OK: err == nil, Message: "log cleared"}
+		if err != nil {
+			result.Message = err.Error()
+		}
+		if o.in != nil {
+			result.State = o.in.Machine.State()
+		}
+		done(result)
+	})
 }
 
 // Outputs returns the output of the instances that names select, sorted. A name that selects
@@ -23,7 +46,7 @@ func (s *Supervisor) Outputs(names []string, noneToo bool) ([]Output, error) {
 	}
 	all := make([]Output, len(selected))
 	for i, in := range selected {
-		all[i] = Output{in.Name, &in.Output.Collector}
+		all[i] = Output{in.Name, &in.Output.Collector, in}
 	}
 	return all, nil
 }

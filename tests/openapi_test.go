@@ -252,6 +252,8 @@ func TestOpenAPI(t *testing.T) {
 		{"POST /v1/programs/web@1/execute", 400},
 		{"POST /v1/programs/web@1/attach", 409},
 		{"POST /v1/programs/web/reload", 200},
+		{"POST /v1/programs/web/clear-logs", 200},
+		{"POST /v1/programs/clear-logs?name=web&rotated=1", 200},
 		{"POST /v1/programs/reload?name=web&timeout=1m", 200},
 		{"POST /v1/programs/web/stop", 200},
 		{"POST /v1/programs/stop?name=web&wait=0", 200},

@@ -71,6 +71,10 @@ func ctlCommands(flags *ctlFlags) []subcommand {
 	return []subcommand{
 		{"status", of(newStatusCommand)},
 		{"ready", of(newReadyCommand)},
+		{"is-active", of(func(f *ctlFlags) *cobra.Command { return f.systemctl().IsActive() })},
+		{"is-failed", of(func(f *ctlFlags) *cobra.Command { return f.systemctl().IsFailed() })},
+		{"show", of(func(f *ctlFlags) *cobra.Command { return f.systemctl().Show() })},
+		{"list-dependencies", of(func(f *ctlFlags) *cobra.Command { return f.systemctl().ListDependencies() })},
 		{"start", of(newStartCommand)},
 		{"stop", of(newStopCommand)},
 		{"restart", of(newRestartCommand)},

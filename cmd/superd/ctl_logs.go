@@ -21,7 +21,7 @@ import (
 const defaultLines = 30
 
 func newLogsCommand(flags *ctlFlags) *cobra.Command {
-	var lines, run string
+	var lines, run, clearing string
 	var asJSON, times bool
 	var query control.LogQuery
 	cmd := &cobra.Command{
@@ -42,13 +42,19 @@ A terminal shows all times that are known. Other output has only those that the 
 With --follow it continues with new lines, through rotations, restarts of programs, and crashes and
 upgrades of superd. It includes matching programs that are added later. It ends when superd ends. A
 terminal that is more than 16 MiB behind skips output, and says how much. All other output gets all
-of it, unless rotation removes it before.`,
+of it, unless rotation removes it before.
+
+With --clear it shows nothing and empties the log files of the programs that are named; =all removes
+rotated files, too.`,
 		Example: `  superd logs                       all programs
   superd logs -f web
   superd logs --since 08:00 --until 08:10 --grep 'error|warn'
   superd logs --run 9f86d081 web    the run that superd history shows with this id`,
 		ValidArgsFunction: flags.completeNames,
 		RunE: func(cmd *cobra.Command, names []string) error {
+			if clearing != "" {
+				return clearLogs(cmd, flags, names, clearing)
+			}
 			usual := defaultLines
 			if query.Since != "" || query.Until != "" || run != "" || query.Grep != "" {
 				usual = allLines
@@ -96,11 +102,32 @@ of it, unless rotation removes it before.`,
 	f.StringVar(&run, "run", "",
 		"show one `run`: 0 the newest, -1 the one before, or its id in the history")
 	f.StringVar(&query.Grep, "grep", "", "show only lines that match this regular `expression`")
+	f.StringVar(&clearing, "clear", "", "empty `which` log files: current, or all to remove rotated ones, too")
+	f.Lookup("clear").NoOptDefVal = "current"
 	f.BoolVar(&asJSON, "json", false, "print a JSON object a line")
 	f.BoolVar(&times, "times", false,
 		"show all times that are known, =false none (default: all in a terminal, elsewhere those that the log records)")
 	f.BoolVar(&query.Raw, "raw", false, "print lines as they are in the file, byte for byte")
 	return cmd
+}
+
+// clearLogs empties the log files of programs. which is the value of --clear.
+func clearLogs(cmd *cobra.Command, flags *ctlFlags, names []string, which string) error {
+	if which != "current" && which != "all" {
+		return usageError{fmt.Errorf("read --clear: want current or all, got %q", which)}
+	}
+	if len(names) == 0 {
+		return usageError{errors.New("read arguments: --clear needs names: '*' for all programs")}
+	}
+	client, err := flags.client()
+	if err != nil {
+		return err
+	}
+	results, err := client.ClearLogs(cmd.Context(), names, which == "all")
+	if err != nil {
+		return err
+	}
+	return printResults(results, cmd.OutOrStdout(), cmd.ErrOrStderr())
 }
 
 // allLines is the number of lines that stands for all.

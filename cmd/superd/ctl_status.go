@@ -15,12 +15,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"superd/cmd/superd/report"
+	"superd/cmd/superd/systemctl"
 	"superd/control"
 	"superd/internal/terminal"
 )
 
 type statusFlags struct {
-	json, brief, watch bool
+	json, brief, watch, long bool
 }
 
 func newStatusCommand(flags *ctlFlags) *cobra.Command {
@@ -28,12 +29,16 @@ func newStatusCommand(flags *ctlFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [NAME...]",
 		Short: "Show the state of programs",
-		Long: `Status shows all programs, or those named. Its exit status is 3 if a named program is not up or
-has no instances.`,
+		Long: `Status shows all programs, or those named, as a table. A single instance that is named, and with
+--long each, is shown in detail: since when, its processes and what they use, and its last lines.
+The exit status is 3 if a named program is not up or has no instances.`,
 		ValidArgsFunction: flags.completeNames,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if f.brief && f.watch {
 				return usageError{errors.New("read flags: --brief and --watch cannot be combined")}
+			}
+			if f.long && (f.brief || f.watch || f.json) {
+				return usageError{errors.New("read flags: --long cannot be combined with --brief, --watch or --json")}
 			}
 			client, err := flags.client()
 			if err != nil {
@@ -45,25 +50,30 @@ has no instances.`,
 			case f.brief:
 				return showBrief(cmd.Context(), client, names, f.json, stdout)
 			default:
-				return showStatus(cmd.Context(), client, names, f.json, stdout)
+				return showStatus(cmd.Context(), client, names, f, stdout, cmd.ErrOrStderr())
 			}
 		},
 	}
 	cmd.Flags().BoolVar(&f.json, "json", false, "print a JSON array; with --watch one on each line")
 	cmd.Flags().BoolVar(&f.brief, "brief", false, "show names, states and pids only")
+	cmd.Flags().BoolVarP(&f.long, "long", "l", false, "show each instance in detail")
 	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false,
 		"update the table on each change, until q or Ctrl-C")
 	return cmd
 }
 
-func showStatus(ctx context.Context, client *control.Client, names []string, asJSON bool, stdout io.Writer) error {
+func showStatus(ctx context.Context, client *control.Client, names []string, f statusFlags, stdout, stderr io.Writer) error {
 	all, err := client.Status(ctx, names)
 	if err != nil {
 		return err
 	}
-	if asJSON {
+	_, onHosts := stdout.(*report.Host) // of which there is one table
+	switch {
+	case f.json:
 		err = report.JSON(stdout, all)
-	} else {
+	case !onHosts && (f.long || len(names) > 0 && len(all) == 1):
+		err = systemctl.PrintDetails(ctx, client, all, stdout, lastLines(stdout, stderr))
+	default:
 		err = report.Table(stdout, report.StatusTable(all, time.Now(), palette(stdout)))
 	}
 	if err == nil && len(names) > 0 && (len(all) == 0 || slices.ContainsFunc(all, func(s control.Status) bool { return !s.Up() })) {

@@ -5,6 +5,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/spf13/cobra"
+
+	"superd/cmd/superd/eventlistener"
 	"superd/cmd/superd/single"
 	"superd/cmd/superd/ui"
 	"superd/compat/supervisorctl"
@@ -17,6 +20,7 @@ var platformCommands = []subcommand{
 	{"up", ui.Up}, {"down", ui.Down}, {"ls", ui.Ls}, {"init", ui.Init},
 	{"top", ui.Top}, {"import", ui.Import}, {"export", ui.Export}, {"metrics", ui.Metrics}, {"web", ui.Web},
 	{"doctor", newDoctorCommand},
+	{"eventlistener", newEventListenerCommand},
 	{"clean-cgroup", newCleanCgroupCommand},
 }
 
@@ -25,6 +29,11 @@ func becomeSupervisorctl() {
 	if filepath.Base(os.Args[0]) == supervisorctl.Name {
 		os.Exit(supervisorctl.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
+}
+
+func newEventListenerCommand() *cobra.Command {
+	return eventlistener.Command(func(err error) error { return usageError{err} },
+		func(status int) error { return exitStatus(status) })
 }
 
 // becomeProgram does not return if this process is the exec shim of a program, or runs one command

@@ -123,6 +123,25 @@ func (s *Supervisor) Signal(ctx context.Context, spec, signal string) error {
 	})
 }
 
+// ClearLogs empties the current log files of a process. Its rotated files stay.
+func (s *Supervisor) ClearLogs(ctx context.Context, spec string) error {
+	return s.one(ctx, spec, func(p *Process) (*xmlrpc.Fault, error) {
+		return first(s.clear(ctx, []Process{*p}))
+	})
+}
+
+// ClearAllLogs empties the current log files of all processes.
+func (s *Supervisor) ClearAllLogs(ctx context.Context) ([]Result, error) {
+	return s.many(ctx, "", func(*Process) bool { return true }, func(all []Process) ([]*xmlrpc.Fault, error) {
+		return s.clear(ctx, all)
+	})
+}
+
+func (s *Supervisor) clear(ctx context.Context, all []Process) ([]*xmlrpc.Fault, error) {
+	done, err := s.api.ClearLogs(ctx, instances(all), false)
+	return faultsOf(all, done, err)
+}
+
 func first(faults []*xmlrpc.Fault, err error) (*xmlrpc.Fault, error) {
 	if err != nil {
 		return nil, err

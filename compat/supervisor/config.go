@@ -19,6 +19,42 @@ type table struct {
 	Stop      string                 `toml:"stop_signal"`
 	StopWait  string                 `toml:"stop_timeout"`
 	Limit     struct{ Failures int } `toml:"start_limit"`
+	Groups    []string
+	Success   []int `toml:"success_exit_codes"`
+}
+
+// A Program is what is told of a program in the events about its processes.
+type Program struct {
+	Group   string
+	Removed bool // it is not in the configuration any more
+
+	success []int // exit statuses; empty: 0
+}
+
+// NewProgram returns a program of a group. success are the exit statuses that mean success; none:
+// only 0.
+func NewProgram(group string, success []int) Program { return Program{Group: group, success: success} }
+
+// Succeeds reports whether an exit status means success.
+func (p Program) Succeeds(code int) bool {
+	return code == 0 && len(p.success) == 0 || slices.Contains(p.success, code)
+}
+
+// Programs returns the programs of the configuration in force by name.
+func (s *Supervisor) Programs(ctx context.Context) (map[string]Program, error) {
+	tables, err := s.tables(ctx)
+	if err != nil {
+		return nil, err
+	}
+	programs := make(map[string]Program, len(tables))
+	for name, t := range tables {
+		group := name
+		if len(t.Groups) > 0 {
+			group = t.Groups[0]
+		}
+		programs[name] = NewProgram(group, t.Success)
+	}
+	return programs, nil
 }
 
 // autostart reports whether the program starts with superd.

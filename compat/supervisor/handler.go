@@ -39,6 +39,7 @@ type Handler struct {
 	Open       OpenFunc
 	Pid        int // of superd
 
+	remote   followers
 	requests atomic.Int32  // under way, of all users but the owner
 	readers  chan struct{} // semaphore
 }
@@ -62,6 +63,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch path := r.URL.Path; {
 	case path == "/RPC2" || path == "/RPC2/":
 		h.call(w, r)
+	case path == remotePath && r.Method == http.MethodGet:
+		h.serveRemote(w, r)
 	case strings.HasPrefix(path, "/logtail/"):
 		h.follow(w, r, strings.TrimPrefix(path, "/logtail/"))
 	default: // superd's own log, at /mainlogtail, is not a file

@@ -49,7 +49,7 @@ func methods() map[string]method {
 		"clearProcessLogs":    {needs: Operator, most: 1, least: 1, call: clearLogs},
 		"clearAllProcessLogs": {needs: Operator, call: clearAllLogs},
 		"sendProcessStdin":    {needs: Operator, most: 2, least: 2, call: sendStdin},
-		"sendRemoteCommEvent": {needs: Operator, most: 2, least: 2, call: done},
+		"sendRemoteCommEvent": {needs: Operator, most: 2, least: 2, call: sendRemote},
 
 		"readProcessStdoutLog": {most: 3, least: 3, call: readLog(Stdout)},
 		"readProcessStderrLog": {most: 3, least: 3, call: readLog(Stderr)},
@@ -79,8 +79,6 @@ func methods() map[string]method {
 func text(t string) method {
 	return method{call: func(*call, arguments) (any, error) { return t, nil }}
 }
-
-func done(*call, arguments) (any, error) { return true, nil }
 
 // succeeded returns true, or the error.
 func succeeded(err error) (any, error) {
@@ -262,32 +260,18 @@ func shutdown(c *call, _ arguments) (any, error) {
 }
 
 // noLog answers what concerns the log of supervisord: superd writes its own to standard error.
-func noLog(*call, arguments) (any, error) {
-	return nil, fault(NoFile, "superd writes its messages to standard error")
-}
+func noLog(*call, arguments) (any, error) { return nil, fault(NoFile, "") }
 
-// clearLogs refuses to clear logs: superd rotates them by size, and what a program wrote is kept.
 func clearLogs(c *call, a arguments) (any, error) {
 	spec := a.text(0)
 	if *a.bad {
 		return nil, nil
 	}
-	if _, err := c.Supervisor.Process(c.ctx, spec); err != nil {
-		return nil, err
-	}
-	return nil, fault(Failed, "superd keeps logs; it removes old ones by log.max_size and log.keep")
+	return succeeded(c.Supervisor.ClearLogs(c.ctx, spec))
 }
 
 func clearAllLogs(c *call, _ arguments) (any, error) {
-	all, err := c.Supervisor.Processes(c.ctx)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]Result, len(all))
-	for i := range all {
-		list[i] = resultOf(&all[i], fault(Failed, "superd keeps logs"))
-	}
-	return results(list), nil
+	return listed(c.Supervisor.ClearAllLogs(c.ctx))
 }
 
 // sendStdin refuses: superd does not hold the standard input of programs.

@@ -32,6 +32,7 @@ type API interface {
 	Status(ctx context.Context, names []string) ([]control.Status, error)
 	Command(ctx context.Context, verb string, names []string, wait bool, timeout time.Duration) ([]control.CommandResult, error)
 	Signal(ctx context.Context, signal string, names []string) ([]control.CommandResult, error)
+	ClearLogs(ctx context.Context, names []string, rotated bool) ([]control.CommandResult, error)
 	Reload(ctx context.Context) (control.ReloadResult, error)
 	DryReload(ctx context.Context) (control.ReloadResult, error)
 	Config(ctx context.Context, names []string) ([]control.Configured, error)
@@ -206,15 +207,20 @@ func Split(spec string) (group, name string) {
 	return group, name
 }
 
+// ProcessName returns the name of the process that is an instance of a program.
+func ProcessName(program, instance string) string {
+	if number := config.NumberOf(instance); number > 0 {
+		return fmt.Sprintf("%s_%02d", program, number-1)
+	}
+	return program
+}
+
 // processOf returns a process, with the group and name of an instance.
 func processOf(st *control.Status, now time.Time) Process {
-	p := Process{Group: st.Program, Name: st.Program, State: stateOf(st), Now: now,
+	p := Process{Group: st.Program, Name: ProcessName(st.Program, st.Name), State: stateOf(st), Now: now,
 		instance: st.Name, program: st.Program, ErrorFile: st.Stderr}
 	if len(st.Groups) > 0 {
 		p.Group = st.Groups[0]
-	}
-	if number := config.NumberOf(st.Name); number > 0 {
-		p.Name = fmt.Sprintf("%s_%02d", st.Program, number-1)
 	}
 	if st.Pid != nil {
 		p.Pid = *st.Pid

@@ -66,6 +66,13 @@ func (f *fake) Signal(_ context.Context, signal string, names []string) (done []
 	return done, nil
 }
 
+func (f *fake) ClearLogs(_ context.Context, names []string, _ bool) (done []control.CommandResult, err error) {
+	for _, name := range names {
+		done = append(done, control.CommandResult{Name: name, OK: name != "bad", Message: "its output goes to syslog"})
+	}
+	return done, nil
+}
+
 func (f *fake) Config(context.Context, []string) (all []control.Configured, err error) {
 	for name, text := range f.config {
 		all = append(all, control.Configured{Program: name, Text: text})
@@ -160,7 +167,17 @@ func TestMethods(t *testing.T) {
 			map[string]any{"group": "g", "name": "a", "status": Success, "description": "OK"},
 			map[string]any{"group": "web", "name": "web_01", "status": Success, "description": "OK"}}},
 		{"supervisor.readLog", []any{0, 0}, -NoFile},
-		{"supervisor.clearProcessLogs", []any{"g:b"}, -Failed},
+		{"supervisor.clearProcessLogs", []any{"g:b"}, true},
+		{"supervisor.clearProcessLog", []any{"bad"}, -Failed},
+		{"supervisor.clearProcessLogs", []any{"nosuch"}, -BadName},
+		{"supervisor.clearAllProcessLogs", nil, []any{
+			map[string]any{"group": "bad", "name": "bad", "status": Failed, "description": "FAILED: its output goes to syslog"},
+			map[string]any{"group": "g", "name": "a", "status": Success, "description": "OK"},
+			map[string]any{"group": "g", "name": "b", "status": Success, "description": "OK"},
+			map[string]any{"group": "web", "name": "web_00", "status": Success, "description": "OK"},
+			map[string]any{"group": "web", "name": "web_01", "status": Success, "description": "OK"}}},
+		{"supervisor.clearLog", nil, -NoFile},
+		{"supervisor.sendRemoteCommEvent", []any{"type", "data"}, true},
 		{"supervisor.sendProcessStdin", []any{"g:b", "x"}, -NoFile},
 		{"system.multicall", []any{[]any{
 			map[string]any{"methodName": "supervisor.getPID", "params": []any{}},

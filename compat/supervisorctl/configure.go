@@ -188,15 +188,39 @@ func (c *Controller) clear(ctx context.Context, names []string) error {
 	if !c.needNames("clear", names, statusFailed) {
 		return nil
 	}
-	for _, spec := range names {
-		text := "failed"
-		if _, err := c.Supervisor.Process(ctx, spec); err != nil {
-			text = "no such process"
+	var all []supervisor.Result
+	if slices.Contains(names, "all") {
+		var err error
+		if all, err = c.Supervisor.ClearAllLogs(ctx); err != nil {
+			return err
 		}
-		c.print("%s: ERROR (%s)", spec, text)
+		names = nil
 	}
-	c.print("superd keeps logs: log.max_size and log.keep say how much")
-	c.status = statusFailed
+	for _, spec := range names {
+		group, name := supervisor.Split(spec)
+		result := supervisor.Result{Group: group, Name: name, Status: supervisor.Success}
+		err := c.Supervisor.ClearLogs(ctx, spec)
+		f, isFault := errors.AsType[*xmlrpc.Fault](err)
+		switch {
+		case isFault && (f.Code == supervisor.BadName || f.Code == supervisor.Failed):
+			result.Status = f.Code
+		case err != nil:
+			return err
+		}
+		all = append(all, result)
+	}
+	for _, r := range all {
+		text := "cleared"
+		switch r.Status {
+		case supervisor.Success:
+		case supervisor.BadName:
+			text = "ERROR (no such process)"
+		default:
+			text = "ERROR (failed)"
+		}
+		c.print("%s: %s", supervisor.Spec(r.Group, r.Name), text)
+		c.note(r.Status, supervisor.Success)
+	}
 	return nil
 }
 

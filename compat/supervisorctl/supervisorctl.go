@@ -49,7 +49,7 @@ func commands() map[string]command {
 	return map[string]command{
 		"add":      {(*Controller).add, "add <name> [...]\tActivates any updates in config for process/group"},
 		"avail":    {(*Controller).avail, "avail\t\t\tDisplay all configured processes"},
-		"clear":    {(*Controller).clear, "clear <name>\t\tsuperd keeps logs: see log.max_size and log.keep"},
+		"clear":    {(*Controller).clear, "clear <name>\t\tClear a process' log files.\nclear <name> <name>\tClear multiple process' log files\nclear all\t\tClear all process' log files"},
 		"maintail": {(*Controller).mainTail, "maintail\t\tsuperd writes its messages to standard error"},
 		"pid":      {(*Controller).pid, "pid\t\t\tGet the PID of superd.\npid <name>\t\tGet the PID of a single child process by name.\npid all\t\t\tGet the PID of every child process, one per line."},
 		"reload":   {(*Controller).reload, "reload \t\tRead the configuration again and restart all programs."},

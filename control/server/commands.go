@@ -85,6 +85,34 @@ func (s *Server) reloadPrograms(w http.ResponseWriter, r *http.Request) error {
 	return s.onPrograms(s.options.Supervisor.ReloadPrograms)(w, r)
 }
 
+// clearLogs answers when the log files are empty.
+func (s *Server) clearLogs(w http.ResponseWriter, r *http.Request) error {
+	rotated, err := flag(r, "rotated", false)
+	if err != nil {
+		return err
+	}
+	return s.onPrograms(func(names []string, done func([]procs.CommandResult)) (func(), error) {
+		outputs, err := s.options.Supervisor.Outputs(names, false)
+		if err != nil {
+			return nil, err
+		}
+		results := make([]procs.CommandResult, len(outputs))
+		remaining, canceled := len(outputs), false
+		for i, o := range outputs {
+			o.Clear(rotated, func(result procs.CommandResult) {
+				results[i] = result
+				if remaining--; remaining == 0 && !canceled {
+					done(results)
+				}
+			})
+		}
+		if len(outputs) == 0 { // a program without instances
+			done(results)
+		}
+		return func() { canceled = true }, nil // the files are emptied nevertheless
+	})(w, r)
+}
+
 // onPrograms returns the handler of a command for the programs that a request names. It answers
 // when the command is done. If the request's time-out is over first, the command continues.
 func (s *Server) onPrograms(

@@ -253,6 +253,7 @@ var parameters = map[string]struct {
 	"wait":             {"0: answer at once, not when it is done.", boolean},
 	"timeout":          {"Wait no longer: a duration such as 1m30s.", text},
 	"rolling":          {"One instance after the other.", boolean},
+	"rotated":          {"Remove the rotated log files, too.", boolean},
 	"canary":           {"With rolling: so many extra instances are started first.", &apiSchema{Type: "integer", Minimum: new(1)}},
 	"scale":            {"PROGRAM=N; may be repeated.", stringList},
 	"dry_run":          {"Say what it would do, and do nothing.", boolean},

@@ -46,6 +46,9 @@ func (s *Server) processTrees(all []procs.ProcessTree) []control.ProcessTree {
 		if b.Unattributed {
 			list[i].State, list[i].Unattributed = "", true
 		}
+		if b.Main > 0 {
+			list[i].Cgroup = s.cgroup(b.Main)
+		}
 		for _, m := range b.Members {
 			if p, ok := s.process(m, &patience); ok {
 				list[i].Processes = append(list[i].Processes, p)
@@ -65,7 +68,7 @@ func (s *Server) process(m procs.TreeMember, patience *time.Duration) (control.P
 		return control.Process{}, false
 	}
 	p := control.Process{Pid: m.Pid, Parent: info.Parent, PerhapsOf: m.PerhapsOf,
-		State: string(info.State), CPU: info.CPU.Seconds(), RSS: info.RSS}
+		State: string(info.State), CPU: info.CPU.Seconds(), RSS: info.RSS, Threads: info.Threads}
 	p.Command = "[" + info.Command + "]" // as ps shows a process without arguments
 	if info.State == 'D' {
 		return p, true // it waits for a disk, and reading its arguments could wait as well
@@ -74,6 +77,22 @@ func (s *Server) process(m procs.TreeMember, patience *time.Duration) (control.P
 		p.Command = strings.ToValidUTF8(strings.ReplaceAll(strings.TrimRight(string(line), "\x00"), "\x00", " "), "�")
 	}
 	return p, true
+}
+
+// cgroup returns the path of a process's cgroup v2, "" if it has none or has ended.
+func (s *Server) cgroup(pid int) string {
+	s.statReads <- struct{}{}
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	<-s.statReads
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if path, ok := strings.CutPrefix(line, "0::"); ok {
+			return strings.ToValidUTF8(strings.TrimSuffix(path, "\n"), "\uFFFD")
+		}
+	}
+	return ""
 }
 
 // arguments returns the arguments of a process, none if they can't be read within patience. If all

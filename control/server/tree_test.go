@@ -24,7 +24,7 @@ func TestTreeShowsOnlyNamedPrograms(t *testing.T) {
 		t.Fatalf("tree: %s, want one process", body)
 	}
 	p := all[0].Processes[0]
-	if p.Pid != os.Getpid() || p.Parent != os.Getppid() || p.RSS <= 0 || p.Command == "" || *all[0].Pid != p.Pid {
+	if p.Pid != os.Getpid() || p.Parent != os.Getppid() || p.RSS <= 0 || p.Threads < 1 || p.Command == "" || *all[0].Pid != p.Pid {
 		t.Errorf("tree: %s, want this process %d", body, os.Getpid())
 	}
 	if status, body := h.request("GET", "/v1/tree?name=nobody", ""); status != 404 {

@@ -39,6 +39,7 @@ func Import(system draft.System, path, dir string) (*draft.Document, error) {
 	for _, s := range r.sections { // in the order of the source
 		c.section(s, groups)
 	}
+	c.listenerURLs()
 	c.defaults()
 	c.order(groups)
 	c.traps()
@@ -60,6 +61,8 @@ type converter struct {
 	done     map[*section]bool
 	programs map[*section][]*draft.Table // made from a section
 	pending  []string                    // comments of sections that are not imported
+
+	listeners []*section // that are imported
 
 	saidUser, saidDirectory bool
 	merged, separated       bool // some program has one log, or two
@@ -112,7 +115,7 @@ func (c *converter) section(s *section, groups []group) {
 				}
 			}
 		}
-	case hasName && (kind == kindProgram || kind == kindFastCGI):
+	case hasName && (kind == kindProgram || kind == kindFastCGI || kind == kindListener):
 		var processes []*process
 		grouped := ""
 		for _, g := range groups {
@@ -127,7 +130,9 @@ func (c *converter) section(s *section, groups []group) {
 			}
 		}
 		slices.SortFunc(processes, func(a, b *process) int { return a.number - b.number })
-		if len(processes) > 0 {
+		if len(processes) > 0 && kind == kindListener {
+			c.listener(s, processes)
+		} else if len(processes) > 0 {
 			c.program(s, processes, grouped)
 		} else if n := c.get(s.name, "numprocs"); n != nil && pyStrip(n.value) == "0" {
 			c.note(s, n, "the program has no process, and is left out")
@@ -139,9 +144,6 @@ func (c *converter) section(s *section, groups []group) {
 				c.note(s, o, "%s", draft.Unknown("supervisord", o.name, []string{"programs", "priority"}))
 			}
 		}
-	case kind == kindListener && hasName:
-		c.doc.Note(at, s.name, "superd has no event listeners, and leaves it out: "+
-			"`superd ctl events -f --json` prints what happens, for a program of your own")
 	case strings.HasPrefix(s.name, "unix_http_server"):
 		c.unixServer(s)
 	case strings.HasPrefix(s.name, "inet_http_server"):
@@ -369,7 +371,7 @@ func (c *converter) order(groups []group) {
 	for _, g := range groups {
 		for _, p := range g.processes {
 			tables := c.programs[p.section]
-			if len(tables) == 0 {
+			if len(tables) == 0 || p.Kind == kindListener {
 				continue
 			}
 			t := tier{outer: g.priority}
@@ -425,7 +427,7 @@ func (c *converter) order(groups []group) {
 	}
 	for _, s := range c.sections {
 		o := s.find("priority")
-		if o == nil || len(c.programs[s]) == 0 && !strings.HasPrefix(s.name, "group:") {
+		if o == nil || slices.Contains(c.listeners, s) || len(c.programs[s]) == 0 && !strings.HasPrefix(s.name, "group:") {
 			continue
 		}
 		c.note(s, o, "`after` keeps the order, and like priority does not wait until a program can "+

@@ -128,7 +128,9 @@ func (b *builder) build() error {
 		}
 	}
 	t.Flush()
-	if !b.logged {
+	if p.Kind == kindListener {
+		b.listenerLog()
+	} else if !b.logged {
 		b.log(nil)
 	}
 	if !t.Has("command") {
@@ -157,6 +159,9 @@ func (b *builder) key(o *option) (primary string, err error) {
 	set := func(key string, value any) (string, error) {
 		t.Set(key, value)
 		return key, nil
+	}
+	if primary, own := b.ownKey(o); own {
+		return primary, nil
 	}
 	switch o.name {
 	case "command":
@@ -211,12 +216,9 @@ func (b *builder) key(o *option) (primary string, err error) {
 		return b.log(o), nil
 	case "stdout_capture_maxbytes", "stderr_capture_maxbytes":
 		if p.captureBytes+p.captureStderrBytes > 0 {
-			b.note(s, o, "superd takes no events out of output: what is between the marks stays in the log")
+			b.note(s, o, "what is between the marks stays in the log, and is not limited")
 		}
-	case "stdout_events_enabled", "stderr_events_enabled":
-		if on, _ := boolean(o.value); on {
-			b.note(s, o, "superd makes no events of output: `superd ctl logs -f --json` prints the lines")
-		}
+	case "stdout_events_enabled", "stderr_events_enabled": // see listenerCommand
 	case "serverurl":
 		b.note(s, o, "superd sets no SUPERVISOR_SERVER_URL")
 	case "priority": // see order
@@ -225,7 +227,11 @@ func (b *builder) key(o *option) (primary string, err error) {
 			b.note(s, o, "%s", draft.Unknown("supervisord", o.name, programKeys))
 		}
 	default:
-		b.note(s, o, "%s", draft.Unknown("supervisord", o.name, programKeys))
+		known := programKeys
+		if p.Kind == kindListener {
+			known = listenerKeys
+		}
+		b.note(s, o, "%s", draft.Unknown("supervisord", o.name, known))
 	}
 	return "", nil
 }
@@ -247,6 +253,9 @@ func (b *builder) command(o *option) error {
 	case len(args) == 0:
 		b.note(b.section, o, "supervisord can't run it: it is empty")
 		return nil
+	}
+	if b.process.Kind == kindListener {
+		args = b.listenerCommand(args)
 	}
 	b.table.Set("command", draft.Command(args))
 	if sleeps.MatchString(o.value) {

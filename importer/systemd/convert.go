@@ -136,6 +136,7 @@ func (i *importing) file(path string) error {
 	}
 	s.table.Flush()
 	s.finish()
+	s.temporary()
 
 	static := !u.has("Install")
 	for _, beside := range []struct {

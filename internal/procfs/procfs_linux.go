@@ -36,6 +36,7 @@ type Stat struct {
 	CPU         time.Duration // user and system time of all threads
 	WaitedCPU   time.Duration // CPU of the children that the process has waited for
 	RSS         int64         // bytes of resident memory
+	Threads     int
 }
 
 // Sleeps reports whether the process sleeps uninterruptibly: reading its memory could take as long.
@@ -159,7 +160,8 @@ func parseStat(line []byte) (Stat, error) {
 	}
 	// A process whose first thread has ended lives on, and is no zombie, while it has other
 	// threads.
-	s.Dead = bytes.ContainsAny(texts[statState], "ZXx") && number(texts[statThreads]) <= 1
+	s.Threads = number(texts[statThreads])
+	s.Dead = bytes.ContainsAny(texts[statState], "ZXx") && s.Threads <= 1
 	// An exec sets the end of the code after the environment. Source: the kernel's fs/binfmt_elf.c.
 	s.InExec = string(texts[statEndCode]) == "0" && !s.Kernel && flags&pfExiting == 0 && !s.Dead
 	var e error

@@ -391,13 +391,65 @@ func (f *File) rotate() {
 	if f.MaxTotal > 0 {
 		bytes = f.MaxTotal - f.MaxSize // the next file may become as large
 	}
+	f.rotationError = f.prune(f.Keep, bytes)
+	f.archive.enqueue(compressionJob{&f.log, f.Compression})
+}
+
+// Clear empties the file, and with rotated removes the rotated ones. Programs that have it open
+// themselves write on, from its start. What is not a regular file keeps nothing to clear.
+func (f *File) Clear(rotated bool) error {
 	var errs []error
-	for _, old := range f.log.pruned(f.Keep, bytes) {
+	if rotated {
+		errs = append(errs, f.removeRotated())
+	}
+	if err := f.verify(); err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	if f.fd < 0 {
+		if _, err := f.location().stat(""); errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(errs...)
+		}
+		if err := f.openEnd(); err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		defer f.Close() // until output comes
+	}
+	if !f.regular {
+		return errors.Join(errs...)
+	}
+	err := truncate(f.fd, 0)
+	if err == nil {
+		f.midLine = false
+		var info Info
+		if info, err = StatFD(f.fd); err == nil {
+			err = f.begin(info)
+		}
+	}
+	if err != nil {
+		err = &os.PathError{Op: "clear", Path: f.path, Err: err}
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// removeRotated removes all rotated files.
+func (f *File) removeRotated() error {
+	f.log.disk.Lock()
+	defer f.log.disk.Unlock()
+	if err := f.log.listLocked(nil); err != nil {
+		return fmt.Errorf("list rotated files: %w", err)
+	}
+	return f.prune(0, 0)
+}
+
+// prune removes the oldest rotated files. Of the newest ones it retains at most keep, with at most
+// bytes on the disk in all. The caller holds disk.
+func (f *File) prune(keep int, bytes int64) error {
+	var errs []error
+	for _, old := range f.log.pruned(keep, bytes) {
 		f.log.each(func(segs *Log) { segs.forget(old.Stamp) })
 		errs = append(errs, old.remove(old.Suffix()))
 	}
-	f.rotationError = errors.Join(errs...)
-	f.archive.enqueue(compressionJob{&f.log, f.Compression})
+	return errors.Join(errs...)
 }
 
 // rename gives the file a name that is newer than those of the rotated files, and unused.

@@ -150,6 +150,7 @@ var reasonNames = [reasonCount]string{
 	ReasonRequestedSignal:  "signal",
 	ReasonRequestedScale:   "scale",
 	ReasonRequestedReload:  "reload",
+	ReasonRequestedClear:   "clear-logs",
 	ReasonRequestedEnable:  "enable",
 	ReasonRequestedDisable: "disable",
 	ReasonRequestedRoll:    "rolling-restart",

@@ -91,6 +91,7 @@ const (
 	ReasonRequestedSignal
 	ReasonRequestedScale
 	ReasonRequestedReload
+	ReasonRequestedClear // of logs
 	ReasonRequestedEnable
 	ReasonRequestedDisable
 	ReasonRequestedRoll // a rolling restart
@@ -202,6 +203,7 @@ var phrases = [reasonCount]string{
 	ReasonRequestedSignal:    "signal ",
 	ReasonRequestedScale:     "scale ",
 	ReasonRequestedReload:    "reload",
+	ReasonRequestedClear:     "clear logs",
 	ReasonRequestedEnable:    "enable",
 	ReasonRequestedDisable:   "disable",
 	ReasonRequestedRoll:      "rolling restart",

@@ -30,13 +30,14 @@ var allowed = map[string]string{
 	"cmd/superd/crashlog": "signals",
 	"cmd/superd/attach":   "control internal/terminal",
 	"cmd/superd": `alerts/service cmd/superd/attach cmd/superd/await cmd/superd/crashlog cmd/superd/edit
-		cmd/superd/portwatch cmd/superd/prompt cmd/superd/receivers cmd/superd/report
-		cmd/superd/single cmd/superd/ui compat/socket compat/supervisorctl config config/codec
-		config/places config/schema control control/locate control/mistakes control/remote
-		control/server doctor internal/execshim internal/failpoint internal/gcpacer internal/logqueue
-		internal/procfs internal/signame internal/terminal internal/threads internal/words keeper
-		keeper/fdstore logs logs/read loop pidfd procs procs/eventlog procs/host procs/journal
-		procs/linux procs/linux/cgroup procs/pty procs/rundir procs/snapshot sandbox signals`,
+		cmd/superd/eventlistener cmd/superd/portwatch cmd/superd/prompt cmd/superd/receivers
+		cmd/superd/report cmd/superd/single cmd/superd/systemctl cmd/superd/ui compat/socket
+		compat/supervisorctl config config/codec config/places config/schema control control/locate
+		control/mistakes control/remote control/server doctor internal/execshim internal/failpoint
+		internal/gcpacer internal/logqueue internal/procfs internal/signame internal/terminal
+		internal/threads internal/words keeper keeper/fdstore logs logs/read loop pidfd procs
+		procs/eventlog procs/host procs/journal procs/linux procs/linux/cgroup procs/pty procs/rundir
+		procs/snapshot sandbox signals`,
 	"cmd/superd-exec": "cmd/superd/single internal/execshim sandbox/enforce",
 	"cmd/superd-ui": `cmd/superd-ui/develop config config/pages config/places control control/locate control/remote
 		exporter exporter/manifest importer importer/draft internal/safepath internal/terminal metrics
@@ -217,10 +218,13 @@ var allowed = map[string]string{
 	"cmd/superd-ui/develop": `config config/document config/schema control develop/first develop/plan develop/project
 		importer importer/draft internal/procfs internal/terminal internal/words pidfd
 		procs/linux/listener`,
-	"cmd/superd/portwatch": `config config/document config/environ procs/eventlog procs/linux/listener`,
-	"develop/first":        "importer importer/draft",
-	"develop/plan":         "config config/document importer/draft internal/words",
-	"develop/project":      "",
+	"cmd/superd/portwatch":     `config config/document config/environ procs/eventlog procs/linux/listener`,
+	"develop/first":            "importer importer/draft",
+	"develop/plan":             "config config/document importer/draft internal/words",
+	"develop/project":          "",
+	"cmd/superd/systemctl":     "cmd/superd/report control internal/terminal internal/words",
+	"cmd/superd/eventlistener": "compat/listener compat/supervisor control control/locate",
+	"compat/listener":          "compat/supervisor control",
 }
 
 // imports returns what each package of superd itself imports of superd, on Linux, without tests.

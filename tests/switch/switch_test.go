@@ -282,7 +282,7 @@ func TestUnits(t *testing.T) {
 	for _, path := range services {
 		name := filepath.Base(path)
 		instance := strings.Replace(path, "@.service", "@1-main.service", 1)
-		r := s.Run("import", "systemd", instance, "-o", s.Path("unit.toml"))
+		r := s.Run("import", "systemd", instance, "-o", s.Path("unit.toml"), "--force")
 		if r.Exit != 0 {
 			t.Errorf("superd import systemd %s: exit status %d: %s", name, r.Exit, r.ErrOut)
 			continue

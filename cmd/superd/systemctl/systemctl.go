@@ -1,0 +1,159 @@
+// Package systemctl has the commands of superd ctl that users of systemctl expect: is-active,
+// is-failed, show, list-dependencies and the detailed status. Their words, exit statuses and forms
+// are those of systemctl(1).
+package systemctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"superd/cmd/superd/report"
+	"superd/control"
+	"superd/internal/terminal"
+)
+
+// A CLI is what the commands need of superd ctl.
+type CLI struct {
+	Client   func() (*control.Client, error) // of the superd that the flags select
+	Complete cobra.CompletionFunc            // completes names of instances
+	Exit     func(status int) error          // ends superd with a status, without a message
+	Wrong    func(error) error               // marks a mistake in the command line
+}
+
+// States as systemctl has them.
+const (
+	active       = "active"
+	inactive     = "inactive"
+	activating   = "activating"
+	deactivating = "deactivating"
+	failed       = "failed"
+)
+
+// stateOf returns the state of an instance.
+func stateOf(s *control.Status) string {
+	switch s.State {
+	case control.StateRunning:
+		return active
+	case control.StateStarting, control.StateBackoff:
+		return activating
+	case control.StateStopping:
+		return deactivating
+	case control.StateFailed:
+		return failed
+	case control.StateWaiting:
+		if k := s.ReasonKind; k == nil || *k != "waits-for-schedule" && *k != "waits-for-connection" {
+			return activating
+		}
+	}
+	return inactive
+}
+
+// joined returns the state of all instances together: active only if each is.
+func joined(all []control.Status) string {
+	var states []string
+	for i := range all {
+		states = append(states, stateOf(&all[i]))
+	}
+	for _, state := range []string{failed, deactivating, activating, inactive} {
+		if slices.Contains(states, state) {
+			return state
+		}
+	}
+	if len(states) == 0 {
+		return inactive
+	}
+	return active
+}
+
+// A nameState is the state of what a name stands for.
+type nameState struct {
+	Name   string `json:"name"`
+	Active string `json:"active"` // as systemctl has it
+	// Those of its instances; none: there is nothing of this name
+	States []string `json:"states"`
+}
+
+// IsActive returns the command is-active.
+func (c *CLI) IsActive() *cobra.Command {
+	return c.question("is-active", "Say whether programs are active, as systemctl does",
+		`Is-active prints a word for each name: active, activating (it starts, or waits for a dependency or
+its next attempt), deactivating, inactive or failed. For several instances it is active only if all
+are. The exit status is 0 if at least one name is active, else 3.`, active, 3)
+}
+
+// IsFailed returns the command is-failed.
+func (c *CLI) IsFailed() *cobra.Command {
+	return c.question("is-failed", "Say whether programs have failed, as systemctl does",
+		`Is-failed prints a word for each name, as is-active does. For several instances it is failed if any
+is. The exit status is 0 if at least one name is failed, else 1.`, failed, 1)
+}
+
+func (c *CLI) question(verb, short, long, wanted string, otherwise int) *cobra.Command {
+	var asJSON, quiet bool
+	cmd := &cobra.Command{
+		Use:               verb + " NAME...",
+		Short:             short,
+		Long:              long,
+		Args:              needName,
+		ValidArgsFunction: c.Complete,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			client, err := c.Client()
+			if err != nil {
+				return err
+			}
+			var all []nameState
+			for _, name := range names {
+				state, err := ask(cmd.Context(), client, name)
+				if err != nil {
+					return err
+				}
+				if len(state.States) == 0 && !quiet {
+					fmt.Fprintf(cmd.ErrOrStderr(), "superd: there is no program %q, or it has no instances\n", terminal.Sanitize(name))
+				}
+				all = append(all, state)
+			}
+			switch {
+			case quiet:
+			case asJSON:
+				err = report.JSON(cmd.OutOrStdout(), all)
+			default:
+				for _, state := range all {
+					fmt.Fprintln(cmd.OutOrStdout(), state.Active)
+				}
+			}
+			if err == nil && !slices.ContainsFunc(all, func(s nameState) bool { return s.Active == wanted }) {
+				err = c.Exit(otherwise)
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing: the exit status says it")
+	return cmd
+}
+
+// ask returns the state of what a name stands for. Nothing of this name is inactive, as for
+// systemctl.
+func ask(ctx context.Context, client *control.Client, name string) (nameState, error) {
+	all, err := client.Status(ctx, []string{name})
+	if e, ok := errors.AsType[*control.Error](err); ok && e.Status == http.StatusNotFound {
+		all, err = nil, nil
+	}
+	state := nameState{Name: name, Active: joined(all), States: []string{}}
+	for i := range all {
+		state.States = append(state.States, all[i].State)
+	}
+	return state, err
+}
+
+func needName(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return errors.New("missing NAME")
+	}
+	return nil
+}
