@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,11 +35,14 @@ var pages = []string{
 	"../../README.md", "../../docs/tutorial.md", "../../docs/troubleshooting.md", "../../docs/howto/*.md", "../../docs/switching/*.md",
 }
 
+// firstTerminal is the title of a block that runs superd in the background.
+const firstTerminal = "first terminal"
+
 // TestPages follows each page.
 //
 //   - A block with a title is the file of this name.
 //   - A block of sh is run in the directory of these files, by the same shell as the others of the
-//     page; one with the title "first terminal" in the background.
+//     page; that of [firstTerminal] in the background.
 //   - A block that follows directly, without a language, is what the command before it prints: see
 //     [differs].
 //   - A command apt-get install is not run: the packages must be installed.
@@ -81,6 +85,9 @@ func hasCommands(blocks []markdown.Block) bool {
 // follow does what a page says.
 func follow(t *testing.T, path string, blocks []markdown.Block) {
 	r := newReader(t)
+	if slices.ContainsFunc(blocks, func(b markdown.Block) bool { return strings.Contains(b.Text, "journalctl ") }) {
+		r.startJournald()
+	}
 	printed := ""
 	for _, b := range blocks {
 		at := func(format string, args ...any) {
@@ -97,10 +104,12 @@ func follow(t *testing.T, path string, blocks []markdown.Block) {
 					at("not installed: %s: %s", name, out)
 				}
 			}
-		case b.Lang == "sh" && b.Title != "":
-			if err := r.background(b.Title, b.Text); err != nil {
+		case b.Title == firstTerminal:
+			if err := r.background(b.Text); err != nil {
 				at("%v", err)
 			}
+		case b.Title != "":
+			r.write(b.Title, b.Text)
 		case b.Lang == "sh":
 			out, err := r.run(b.Text)
 			if err != nil {
@@ -108,8 +117,6 @@ func follow(t *testing.T, path string, blocks []markdown.Block) {
 			}
 			printed = out
 			t.Logf("%s:%d: %s\nprints:\n%s", path, b.Line, b.Text, out)
-		case b.Title != "":
-			r.write(b.Title, b.Text)
 		case b.Lang == "" && b.Follows == 1:
 			if wrong := differs(b.Text, printed); wrong != "" {
 				at("%s\nprinted:\n%s\nthe page:\n%s", wrong, printed, b.Text)

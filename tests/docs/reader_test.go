@@ -48,8 +48,8 @@ func newReader(t *testing.T) *reader {
 	t.Cleanup(func() {
 		in.Close()
 		if t.Failed() { // a page ends its superd; one that failed may not have come there
-			ctl := r.command("superd", "shutdown")
-			ctl.Run()
+			shell.Process.Kill()
+			r.command("superd", "shutdown").Run()
 		}
 		shell.Wait()
 	})
@@ -65,6 +65,23 @@ func (r *reader) command(command ...string) *exec.Cmd {
 	cmd := exec.CommandContext(context.Background(), "nsenter", append(inside, command...)...)
 	cmd.Env = append(r.site.Env, "PATH="+r.path, "HOME="+r.site.Dir, "LC_ALL=C.UTF-8", "TZ=UTC")
 	return cmd
+}
+
+// startJournald runs Debian's journald in the machine, which systemd would do.
+func (r *reader) startJournald() {
+	r.site.T.Helper()
+	journald := r.command("sh", "-c", "mkdir -p /run/systemd/journal /run/log/journal && exec /lib/systemd/systemd-journald")
+	if err := journald.Start(); err != nil {
+		r.site.T.Fatal(err)
+	}
+	r.site.T.Cleanup(func() {
+		journald.Process.Kill()
+		journald.Wait()
+	})
+	harness.Until(r.site.T, "journald listens", func() bool {
+		_, err := os.Stat(fmt.Sprintf("/proc/%d/root/run/systemd/journal/socket", r.holder))
+		return err == nil
+	})
 }
 
 // write writes a file of the page. A path that is absolute is one of the machine.
@@ -114,8 +131,8 @@ func (r *reader) run(text string) (printed string, err error) {
 }
 
 // background starts the commands of a block in another terminal, and waits until superd answers.
-func (r *reader) background(title, text string) error {
-	out, err := r.run(fmt.Sprintf("(\n%s) </dev/null >'../%s' 2>&1 &\n", text, title))
+func (r *reader) background(text string) error {
+	out, err := r.run(fmt.Sprintf("(\n%s) </dev/null >'../%s' 2>&1 &\n", text, firstTerminal))
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
@@ -125,7 +142,7 @@ func (r *reader) background(title, text string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("superd does not answer: %w\n%s%s", err, said, r.site.Read(title))
+	return fmt.Errorf("superd does not answer: %w\n%s%s", err, said, r.site.Read(firstTerminal))
 }
 
 var (
