@@ -54,7 +54,7 @@ func renderKeys() string {
 			if value := k.shown(base); shown == "" && value != "" {
 				shown = "`" + value + "`"
 			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.name, k.codec, shown, k.doc)
+			b.WriteString(keyRow(k.table, k.name, k.codec, shown, k.doc))
 		}
 	}
 	b.WriteString("\n### `[notify.NAME]`\n\n| key | type | default | meaning |\n| --- | --- | --- | --- |\n")
@@ -63,9 +63,18 @@ func renderKeys() string {
 		if shown == "" && k.Default != "" {
 			shown = "`" + k.Default + "`"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.Name, k.Codec, shown, k.Doc)
+		b.WriteString(keyRow("notify", k.Name, k.Codec, shown, k.Doc))
 	}
 	return b.String() + "\n"
+}
+
+// keyRow returns the row of a key, with an anchor such as program.kill_mode.
+func keyRow(table, name, codec, shown, doc string) string {
+	id := name
+	if table != "" {
+		id = table + "." + name
+	}
+	return fmt.Sprintf("| <a id=\"%s\"></a>`%s` | %s | %s | %s |\n", id, name, codec, shown, doc)
 }
 
 func TestKeysAreComplete(t *testing.T) {

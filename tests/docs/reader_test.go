@@ -150,8 +150,8 @@ var (
 	spaces  = regexp.MustCompile(`[ \t]+`)
 )
 
-// differs returns in what a text of a page differs from what was printed; "" if in nothing. Numbers,
-// and how many blanks there are, don't count. A line … stands for any lines, and … at the end of a
+// differs returns in what a text of a page differs from what was printed; "" if in nothing. Numbers
+// and how many blanks there are do not count. A line … stands for any lines, and … at the end of a
 // line for any text.
 func differs(page, printed string) string {
 	plain := func(text string) []string {
