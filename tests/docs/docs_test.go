@@ -85,8 +85,20 @@ func hasCommands(blocks []markdown.Block) bool {
 // follow does what a page says.
 func follow(t *testing.T, path string, blocks []markdown.Block) {
 	r := newReader(t)
-	if slices.ContainsFunc(blocks, func(b markdown.Block) bool { return strings.Contains(b.Text, "journalctl ") }) {
+	mentions := func(what string) bool {
+		return slices.ContainsFunc(blocks, func(b markdown.Block) bool { return strings.Contains(b.Text, what) })
+	}
+	if mentions("journalctl ") {
 		r.startJournald()
+	}
+	if mentions("./superd ") { // as make build leaves it
+		superd, err := exec.LookPath("superd")
+		if err == nil {
+			err = os.Symlink(superd, filepath.Join(r.dir, "superd"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	printed := ""
 	for _, b := range blocks {
