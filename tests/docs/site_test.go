@@ -19,8 +19,8 @@ var (
 	ids     = regexp.MustCompile(`\sid="([^"]*)"`)
 )
 
-// TestSite checks that each link of the site leads to a file of it, and to an anchor there, and that
-// the site loads nothing from elsewhere.
+// TestSite checks that each link of the site leads to a file of it and to an anchor there. The site
+// must load nothing from elsewhere.
 func TestSite(t *testing.T) {
 	if *siteDir == "" {
 		t.Skip("make test-docs runs this")

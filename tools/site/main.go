@@ -203,7 +203,7 @@ func (s *site) keys() error {
 		}
 		index += fmt.Sprintf("## %s\n\nA key of [%s](reference.md#%s). %s\n\n", row[2], table, row[1], meaning)
 	}
-	return s.write("docs/keys.md", index)
+	return s.write(path.Join(path.Dir(name), "keys.md"), index)
 }
 
 // once makes a page that has not been made.
