@@ -129,7 +129,7 @@ func follow(t *testing.T, path string, blocks []markdown.Block) {
 			}
 			printed = out
 			t.Logf("%s:%d: %s\nprints:\n%s", path, b.Line, b.Text, out)
-		case b.Lang == "" && b.Follows == 1:
+		case b.Lang == "" && b.Follows == 0:
 			if wrong := differs(b.Text, printed); wrong != "" {
 				at("%s\nprinted:\n%s\nthe page:\n%s", wrong, printed, b.Text)
 			}
