@@ -6,7 +6,7 @@ TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: image help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-engines test-metrics bench bench-sandbox bench-loop bench-quick clean test-schema test-switch test-tini test-web
+.PHONY: image help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-engines test-metrics bench bench-sandbox bench-loop bench-quick clean test-schema test-switch test-tini test-web docs test-docs
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -174,6 +174,20 @@ test-web: ## test the pages of superd web in Debian's chromium (root; 5 minutes;
 	tests/web/install-deps.sh "$(WEB_DEPS)"
 	AXE="$(WEB_DEPS)/node_modules/axe-core/axe.min.js" WEB_FLOOD=$(FLOOD) WEB_IMAGES=$(if $(UPDATE),$(abspath docs/images)) \
 		go -C tests/web test -count=1 -v -timeout 20m .
+
+SITE      ?= site
+DOCS_DEPS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/superd-test-docs
+docs: ## build the documentation as a site with a search, in SITE=site (Debian's mkdocs-material)
+	tests/docs/install-deps.sh
+	@set -e; pages=$$(mktemp -d); trap 'rm -rf "$$pages"' EXIT; \
+	go -C tools run ./site "$$pages"; \
+	SITE_PAGES="$$pages" /usr/bin/mkdocs build -q -f mkdocs.yml -d "$(abspath $(SITE))"
+
+test-docs: docs ## run the examples of the pages, other supervisors, the site (root; 3 minutes; UPDATE=1 writes docs)
+	tests/docs/install-deps.sh "$(DOCS_DEPS)"
+	PATH="$(DOCS_DEPS)/node_modules/.bin:$$PATH" go test ./tests/docs -docs -site "$(abspath $(SITE))" \
+		-parallel 4 -count=1 -v -timeout 15m $(if $(UPDATE),-update)
+	go -C tests/web test -run SiteSearch -site "$(abspath $(SITE))" -count=1 -v -timeout 5m .
 
 ONLY   ?=
 ROUNDS ?= 3

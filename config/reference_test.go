@@ -3,11 +3,13 @@ package config
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"superd/config/receiver"
 	"superd/tests/golden"
+	"superd/tests/markdown"
 )
 
 const reference = "../docs/reference.md"
@@ -54,7 +56,7 @@ func renderKeys() string {
 			if value := k.shown(base); shown == "" && value != "" {
 				shown = "`" + value + "`"
 			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.name, k.codec, shown, k.doc)
+			b.WriteString(keyRow(k.table, k.name, k.codec, shown, k.doc))
 		}
 	}
 	b.WriteString("\n### `[notify.NAME]`\n\n| key | type | default | meaning |\n| --- | --- | --- | --- |\n")
@@ -63,9 +65,18 @@ func renderKeys() string {
 		if shown == "" && k.Default != "" {
 			shown = "`" + k.Default + "`"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.Name, k.Codec, shown, k.Doc)
+		b.WriteString(keyRow("notify", k.Name, k.Codec, shown, k.Doc))
 	}
 	return b.String() + "\n"
+}
+
+// keyRow returns the row of a key, with an anchor such as program.kill_mode.
+func keyRow(table, name, codec, shown, doc string) string {
+	id := name
+	if table != "" {
+		id = table + "." + name
+	}
+	return fmt.Sprintf("| <a id=\"%s\"></a>`%s` | %s | %s | %s |\n", id, name, codec, shown, doc)
 }
 
 func TestKeysAreComplete(t *testing.T) {
@@ -82,25 +93,33 @@ func TestKeysAreComplete(t *testing.T) {
 	}
 }
 
-// TestPages: the examples of the pages about sockets and alerts have no mistake.
+// TestPages: the examples of the pages about sockets and alerts, of the tutorial and of those that
+// make test-docs runs have no mistake.
 func TestPages(t *testing.T) {
-	for _, name := range []string{"sockets.md", "alerts.md"} {
-		page, err := os.ReadFile("../docs/" + name)
+	pages := []string{"../README.md", "../docs/sockets.md", "../docs/alerts.md", "../docs/tutorial.md", "../docs/troubleshooting.md"}
+	for _, pattern := range []string{"../docs/howto/*.md", "../docs/switching/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: no page: %v", pattern, err)
+		}
+		pages = append(pages, found...)
+	}
+	for _, name := range pages {
+		page, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		blocks := strings.Split(string(page), "```toml\n")[1:]
-		for i, block := range blocks {
-			text, _, _ := strings.Cut(block, "```")
-			if name == "alerts.md" { // programs that the examples select
+		for _, b := range markdown.Blocks(string(page)) {
+			if b.Lang != "toml" {
+				continue
+			}
+			text := b.Text
+			if name == "../docs/alerts.md" { // programs that the examples select
 				text += "[program.web2]\ncommand = \"x\"\ngroups = [\"backend\"]\n"
 			}
 			if c := mustLoad(t, text); len(c.Programs) == 0 {
-				t.Errorf("example %d of %s has no program", i, name)
+				t.Errorf("%s:%d: the example has no program", name, b.Line)
 			}
-		}
-		if len(blocks) == 0 {
-			t.Errorf("%s has no examples", name)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"superd/tests/harness"
+	"superd/tests/markdown"
 )
 
 // A guideBlock is a fenced block of the guide.
@@ -28,24 +29,11 @@ func guide(t *testing.T) (blocks []guideBlock) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	section, count := "", map[string]int{}
-	var open *guideBlock
-	for line := range strings.Lines(string(page)) {
-		fence, isFence := strings.CutPrefix(line, "```")
-		switch {
-		case isFence && open == nil:
-			open = &guideBlock{lang: strings.TrimSpace(fence)}
-			count[open.lang]++
-			open.name = fmt.Sprintf("%s %d", section, count[open.lang])
-		case isFence:
-			blocks = append(blocks, *open)
-			open = nil
-		case open != nil:
-			open.text += line
-		case strings.HasPrefix(line, "## "):
-			section = strings.TrimSpace(line[3:])
-			clear(count)
-		}
+	count := map[[2]string]int{}
+	for _, b := range markdown.Blocks(string(page)) {
+		of := [2]string{b.Section, b.Lang}
+		count[of]++
+		blocks = append(blocks, guideBlock{fmt.Sprintf("%s %d", b.Section, count[of]), b.Lang, b.Text})
 	}
 	return blocks
 }

@@ -1,7 +1,6 @@
 package daemons
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -37,52 +36,11 @@ type machine struct {
 	substitutions []string // in the example: pairs of old and new
 }
 
-// asBooted makes the file systems of a machine in the directory $1, and waits for its end. /etc and
-// /var are those of the machine outside, without what is written to them here. /run is empty.
-const asBooted = `
-set -eu
-mount --make-rprivate /
-mount -t tmpfs -o mode=0755 machine "$1"
-cd "$1"
-for dir in etc var; do
-	mkdir $dir $dir.work
-	mount -t overlay overlay -o lowerdir=/$dir,upperdir=$dir,workdir=$dir.work /$dir
-done
-mkdir -p dev/pts
-mkdir -m 1777 dev/shm
-cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty /dev/ptmx dev
-ln -s /proc/self/fd dev/fd
-ln -s fd/0 dev/stdin
-ln -s fd/1 dev/stdout
-ln -s fd/2 dev/stderr
-mount --bind /dev/pts dev/pts
-mount --rbind dev /dev
-mount -t tmpfs -o mode=0755 run /run
-mkdir -m 1777 /run/lock
-ip link set lo up
-echo booted
-exec cat
-`
-
 // newMachine makes a machine for the daemon of the example of this name.
 func newMachine(t *testing.T, name string, packages ...string) *machine {
 	m := &machine{site: newSite(t, packages...), name: name, examples: "services"}
 	m.Mkdir("machine")
-	holder := exec.CommandContext(t.Context(), "unshare", "--mount", "--net", "sh", "-c", asBooted, "sh", m.Path("machine"))
-	in, errIn := holder.StdinPipe() // at the end of the test cat reads its end
-	out, errOut := holder.StdoutPipe()
-	holder.Stderr = os.Stderr
-	if err := errors.Join(errIn, errOut, holder.Start()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		in.Close()
-		holder.Wait()
-	})
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "booted\n" {
-		t.Fatalf("no machine could be made: %q, %v", line, err)
-	}
-	m.holder = holder.Process.Pid
+	m.holder = harness.Booted(t, m.Path("machine"))
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the log of %s:\n%s", name, m.Log(name))

@@ -170,12 +170,18 @@ func (s *Site) once(name string, build func(path string) error) string {
 	return path
 }
 
+// UI builds superd-ui and returns its path.
+func (s *Site) UI() string {
+	s.T.Helper()
+	return s.once("ui/superd-ui", func(path string) error {
+		return goBuild(path, "superd/cmd/superd-ui", "-ldflags=-s -w")
+	})
+}
+
 // BuildUI builds superd-ui and puts it into PATH for the commands of the site.
 func (s *Site) BuildUI() {
 	s.T.Helper()
-	built := s.once("ui/superd-ui", func(path string) error {
-		return goBuild(path, "superd/cmd/superd-ui", "-ldflags=-s -w")
-	})
+	built := s.UI()
 	s.Env = append(s.Env, "PATH="+filepath.Dir(built)+":"+os.Getenv("PATH"))
 }
 

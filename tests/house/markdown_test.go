@@ -71,9 +71,16 @@ var (
 	headingLink = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 )
 
-// anchors returns the anchors that GitHub gives to the headings of a page.
+// namedAnchor is an anchor of a row of a table.
+var namedAnchor = regexp.MustCompile(`<a id="([^"]+)"></a>`)
+
+// anchors returns the anchors that GitHub gives to the headings of a page, and those that it names
+// itself.
 func anchors(page string) map[string]bool {
 	all := map[string]bool{}
+	for _, named := range namedAnchor.FindAllStringSubmatch(page, -1) {
+		all[named[1]] = true
+	}
 	fenced := false
 	for line := range strings.Lines(page) {
 		if strings.HasPrefix(strings.TrimSpace(line), "```") {

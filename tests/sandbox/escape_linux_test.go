@@ -41,7 +41,7 @@ func TestEscapesOfEachKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := regexp.MustCompile("(?m)^\\| `sandbox\\.([a-z_.]+)` ").FindAllStringSubmatch(string(reference), -1)
+	rows := regexp.MustCompile("(?m)^\\| (?:<a [^>]*></a>)?`sandbox\\.([a-z_.]+)` ").FindAllStringSubmatch(string(reference), -1)
 	if len(rows) < 15 {
 		t.Errorf("the reference has %d keys of sandbox, want 15 and more", len(rows))
 	}
