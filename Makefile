@@ -6,7 +6,7 @@ TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-metrics bench bench-sandbox bench-loop bench-quick clean test-schema test-switch test-web
+.PHONY: help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-metrics bench bench-sandbox bench-loop bench-quick clean test-schema test-switch test-web packages release test-packages
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -18,6 +18,14 @@ run: build ## build superd and run two programs that print random numbers, until
 build: shim ## build ./superd and ./superd-ui, static binaries
 	go build -trimpath -o superd ./cmd/superd
 	go build -trimpath -ldflags='-s -w' -o superd-ui ./cmd/superd-ui
+
+packages: ## build deb, rpm, apk, archives and SBOMs into dist/ (amd64 and arm64; 3 minutes)
+	rm -rf dist
+	packaging/build.sh dist
+
+release: ## make packages, of a commit that has a tag vX.Y.Z
+	@packaging/version.sh --tag
+	@$(MAKE) --no-print-directory packages
 
 # The exec shim with the sandbox is embedded in superd. GOARCH applies to both.
 shim:
@@ -69,6 +77,7 @@ tidy:
 	go mod tidy -diff
 	cd tools && go mod tidy -diff
 	cd tests/web && go mod tidy -diff
+	cd packaging/tools && go mod tidy -diff
 
 # The race detector needs cgo and a C compiler. It runs with the packages that have goroutines beside
 # the loop's, without their longest tests, which run again without it. The tests of superd as a
@@ -115,6 +124,11 @@ test-sockets: ## restart servers behind held sockets 20 times, under load (root;
 test-containers: ## test superd as PID 1 of containers made by runc (root)
 	tests/containers/install-deps.sh
 	go test ./tests/containers -count=1 -timeout 10m -v -containers
+
+PACKAGES_TREE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/superd-test-packages
+test-packages: ## install, upgrade and remove the packages, under systemd and not (root; SDBED=script)
+	tests/packages/install-deps.sh "$(PACKAGES_TREE)"
+	go test ./tests/packages -packages -count=1 -v -timeout 30m -bed "$(abspath $(SDBED))" -tree "$(PACKAGES_TREE)/bookworm"
 
 test-metrics: ## have Debian's Prometheus scrape and check the metrics of superd (root; 2 minutes)
 	tests/prometheus/install-deps.sh
@@ -185,4 +199,4 @@ lives: ## print through how many files an exit, a reload and others go
 	@go -C tools run ./lives
 
 clean: ## remove what was built, and the output of the example
-	rm -rf superd superd-ui examples/random/log examples/random/run
+	rm -rf superd superd-ui dist examples/random/log examples/random/run

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -58,6 +59,15 @@ func uiCommand(name, short string) *cobra.Command {
 		Short:              short,
 		DisableFlagParsing: true,
 		RunE:               func(_ *cobra.Command, args []string) error { return executeUI(name, args) },
+		ValidArgsFunction: func(_ *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			complete := cobra.ShellCompRequestCmd
+			if slices.Contains(os.Args, cobra.ShellCompNoDescRequestCmd) {
+				complete = cobra.ShellCompNoDescRequestCmd
+			}
+			args = append(append([]string{name}, args...), word)
+			_ = executeUI(complete, args) // returns if there is no superd-ui only
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		},
 	}
 }
 
