@@ -6,7 +6,7 @@ TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: image help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-engines test-metrics bench bench-sandbox bench-loop bench-quick clean test-schema test-switch test-tini test-web docs test-docs
+.PHONY: image help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-engines test-metrics bench bench-sandbox bench-loop bench-quick clean test-schema test-switch test-tini test-web docs test-docs packages release test-packages
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -18,6 +18,17 @@ run: build ## build superd and run two programs that print random numbers, until
 build: shim ## build ./superd and ./superd-ui, static binaries
 	go build -trimpath -o superd ./cmd/superd
 	go build -trimpath -ldflags='-s -w' -o superd-ui ./cmd/superd-ui
+
+packages: ## build deb, rpm, apk, archives, SBOMs and an image into dist/ (amd64 and arm64; 3 minutes)
+	rm -rf dist
+	FORMATS="deb rpm apk tar.gz cdx.json image" packaging/build.sh dist
+
+image: ## build a container image into dist/ (amd64 and arm64; 2 minutes)
+	FORMATS=image packaging/build.sh dist
+
+release: ## make packages, of a commit that has a tag vX.Y.Z
+	@packaging/version.sh --tag
+	@$(MAKE) --no-print-directory packages
 
 # The exec shim with the sandbox is embedded in superd. GOARCH applies to both.
 shim:
@@ -71,6 +82,7 @@ tidy:
 	cd tests/web && go mod tidy -diff
 	cd tests/engines && go mod tidy -diff
 	cd packaging/container && go mod tidy -diff
+	cd packaging/tools && go mod tidy -diff
 
 # The race detector needs cgo and a C compiler. It runs with the packages that have goroutines beside
 # the loop's, without their longest tests, which run again without it. The tests of superd as a
@@ -116,23 +128,14 @@ test-sockets: ## restart servers behind held sockets 20 times, under load (root;
 	tests/daemons/install-deps.sh
 	go test ./tests/daemons -daemons -run SocketOf -rounds 20 -parallel 1 -count=1 -v -timeout 30m
 
-# Binaries of an image: the same source and the same Go give the same bytes.
-IMAGE   ?= superd-image.tar
-VERSION ?= devel
-image: ## write an OCI image of superd from scratch for amd64 and arm64 (IMAGE=superd-image.tar)
-	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
-	for arch in amd64 arm64; do \
-		GOARCH=$$arch $(MAKE) --no-print-directory shim; \
-		for name in superd superd-ui; do \
-			GOARCH=$$arch go build -trimpath -ldflags='-s -w' -o "$$dir/$$arch/$$name" ./cmd/$$name; \
-		done; \
-	done; \
-	$(MAKE) --no-print-directory shim; \
-	go -C packaging/container run . -version "$(VERSION)" -o "$(abspath $(IMAGE))" "amd64=$$dir/amd64" "arm64=$$dir/arm64"
-
 test-containers: ## test superd as PID 1 of containers, and its image (root)
 	tests/containers/install-deps.sh
 	go test ./tests/containers -count=1 -timeout 10m -v -containers
+
+PACKAGES_TREE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/superd-test-packages
+test-packages: ## install, upgrade and remove the packages, under systemd and not (root; SDBED=script)
+	tests/packages/install-deps.sh "$(PACKAGES_TREE)"
+	go test ./tests/packages -packages -count=1 -v -timeout 30m -bed "$(abspath $(SDBED))" -tree "$(PACKAGES_TREE)/bookworm"
 
 # Where Nomad and the API server of Kubernetes are built, once a version
 ENGINES ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/superd-test-engines
@@ -231,4 +234,4 @@ lives: ## print through how many files an exit, a reload and others go
 	@go -C tools run ./lives
 
 clean: ## remove what was built, and the output of the example
-	rm -rf superd superd-ui examples/random/log examples/random/run
+	rm -rf superd superd-ui dist examples/random/log examples/random/run

@@ -11,6 +11,7 @@ type Described struct {
 	// top of the file
 	Table   string
 	Name    string        // dotted below its table
+	Type    string        // how its values are written, in words
 	Meaning string        // as Markdown; links lead into docs/reference.md
 	Default string        // as TOML; "" for none
 	Instead string        // default in words, as Markdown; "": see Default
@@ -22,10 +23,10 @@ func Describe() []Described {
 	var all []Described
 	base := builtin()
 	for _, k := range keys() {
-		all = append(all, Described{k.table, k.name, k.doc, k.shown(base), k.defaultText, k.shape()})
+		all = append(all, Described{k.table, k.name, k.codec, k.doc, k.shown(base), k.defaultText, k.shape()})
 	}
 	for _, k := range receiver.Keys() {
-		all = append(all, Described{receiver.Table, k.Name, k.Doc, k.Default, k.Instead, k.Schema()})
+		all = append(all, Described{receiver.Table, k.Name, k.Codec, k.Doc, k.Default, k.Instead, k.Schema()})
 	}
 	return all
 }

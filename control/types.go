@@ -199,6 +199,7 @@ type ScaleResult struct {
 type Version struct {
 	Version   string  `json:"version"`
 	Commit    *string `json:"commit"` // null: not built from a repository
+	Date      *string `json:"date"`   // of the commit, RFC 3339; null likewise
 	Pid       int     `json:"pid"`
 	KeeperPid *int    `json:"keeper_pid"` // null: it runs without a keeper
 	Uptime    float64 `json:"uptime_s"`

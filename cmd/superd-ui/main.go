@@ -39,17 +39,8 @@ func main() {
 // run runs a command line, without the program's name, and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	begun := false // an error before the command itself begins is a wrong command line
-	root := &cobra.Command{
-		Use:           "superd", // which executes this program
-		Short:         "Commands of superd that need large libraries",
-		SilenceErrors: true,
-		SilenceUsage:  true,
-	}
-	root.CompletionOptions.DisableDefaultCmd = true
+	root := newRootCommand()
 	root.PersistentPreRun = func(*cobra.Command, []string) { begun = true }
-	root.AddCommand(newMetricsCommand(), newTopCommand(), newWebCommand(), newImportCommand(),
-		newExportCommand(), newRunFromCommand())
-	root.AddCommand(developCommands()...)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -72,6 +63,21 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return statusNoSuperd
 	}
 	return statusFailed
+}
+
+// newRootCommand returns the command with those that superd executes this program for.
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "superd", // which executes this program
+		Short:         "Commands of superd that need large libraries",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.AddCommand(newMetricsCommand(), newTopCommand(), newWebCommand(), newImportCommand(),
+		newExportCommand(), newRunFromCommand())
+	root.AddCommand(developCommands()...)
+	return root
 }
 
 // A usageError is a mistake in the command line or in the configuration.

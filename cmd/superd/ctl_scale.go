@@ -16,6 +16,18 @@ import (
 	"superd/control"
 )
 
+// completeScale completes the programs with "=", after which a number follows.
+func (f *ctlFlags) completeScale(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	instances, directive := f.completeNames(cmd, args, word)
+	var programs []cobra.Completion
+	for _, c := range instances {
+		name, _, _ := strings.Cut(c, "\t") // the state follows
+		program, _, _ := strings.Cut(name, "@")
+		programs = append(programs, program+"=")
+	}
+	return slices.Compact(programs), directive | cobra.ShellCompDirectiveNoSpace
+}
+
 func newScaleCommand(flags *ctlFlags) *cobra.Command {
 	var noWait, asJSON bool
 	var timeout time.Duration
@@ -29,7 +41,7 @@ A scale survives a crash and an upgrade of superd. It ends when a reload changes
 replicas, or when superd is shut down. A program with one replica has the instance web; a program
 that is scaled has web@1 to web@N.`,
 		Args:              needArgs("NAME=N"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: flags.completeScale,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if noWait && timeout > 0 {
 				return usageError{errors.New("read flags: --no-wait and --timeout cannot be combined")}

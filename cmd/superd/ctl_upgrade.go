@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -17,6 +18,7 @@ const upgradeTimeout = 30 * time.Second
 
 func newUpgradeCommand(flags *ctlFlags) *cobra.Command {
 	var binary string
+	var ifRunning bool
 	cmd := &cobra.Command{
 		Use:   "upgrade",
 		Short: "Continue with another binary of superd",
@@ -31,11 +33,16 @@ under systemd, a failed upgrade is not reverted.`,
 			if err != nil {
 				return err
 			}
-			return upgrade(cmd.Context(), client, binary, cmd.OutOrStdout())
+			err = upgrade(cmd.Context(), client, binary, cmd.OutOrStdout())
+			if ifRunning && errors.Is(err, control.ErrNoSuperd) {
+				return nil
+			}
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&binary, "binary", "",
 		"`path` of the new binary (default: the file that superd was started from)")
+	cmd.Flags().BoolVar(&ifRunning, "if-running", false, "do nothing, and succeed, if no superd runs")
 	return cmd
 }
 

@@ -236,6 +236,21 @@ func TestNamesComplete(t *testing.T) {
 	if !strings.HasPrefix(stdout.String(), "db\trunning\n") {
 		t.Errorf("completion is %q, want db", &stdout)
 	}
+	stdout.Reset()
+	run(t.Context(), []string{"__complete", "ctl", "--runtime-dir", dir, "scale", ""}, &stdout, &stderr)
+	if !strings.HasPrefix(stdout.String(), "db=\n") {
+		t.Errorf("completion of scale is %q, want db=", &stdout)
+	}
+}
+
+// TestUpgradeIfRunning: what installs a package need not know whether superd runs.
+func TestUpgradeIfRunning(t *testing.T) {
+	for args, want := range map[string]int{"--if-running": 0, "--if-running=false": statusNoSuperd} {
+		var stdout, stderr bytes.Buffer
+		if got := run(t.Context(), []string{"ctl", "--runtime-dir", t.TempDir(), "upgrade", args}, &stdout, &stderr); got != want {
+			t.Errorf("upgrade %s without a superd: status %d, want %d: %s", args, got, want, &stderr)
+		}
+	}
 }
 
 func TestPrintedLogs(t *testing.T) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -98,6 +99,36 @@ func TestCount(t *testing.T) {
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%q, want %q", tt.got, tt.want)
+		}
+	}
+}
+
+func TestBuiltFrom(t *testing.T) {
+	of := func(pairs ...string) (all []debug.BuildSetting) {
+		for i := 0; i < len(pairs); i += 2 {
+			all = append(all, debug.BuildSetting{Key: pairs[i], Value: pairs[i+1]})
+		}
+		return all
+	}
+	const hash, at = "5f3c11aa0b2199c0ffee5f3c11aa0b2199c0ffee", "2026-11-21T07:20:45Z"
+	tests := []struct {
+		name     string
+		settings []debug.BuildSetting
+		want     string
+	}{
+		{"a commit", of("vcs.revision", hash, "vcs.time", at, "vcs.modified", "false"), "5f3c11aa0b21, 2026-11-21"},
+		{"modified", of("vcs.revision", hash, "vcs.time", at, "vcs.modified", "true"), "5f3c11aa0b21-modified, 2026-11-21"},
+		{"without a date", of("vcs.revision", hash), "5f3c11aa0b21"},
+		{"no repository", of("GOOS", "linux"), ""},
+	}
+	for _, tt := range tests {
+		commit, date := builtFrom(tt.settings)
+		got := ""
+		if commit != nil {
+			got = builtFromText(*commit, date)
+		}
+		if got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
 }

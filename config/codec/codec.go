@@ -6,6 +6,7 @@
 package codec
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -193,7 +194,7 @@ func List[T any](name string, k Codec[T]) Codec[[]T] {
 		Show: func(items []T) string {
 			shown := make([]string, len(items))
 			for i, item := range items {
-				shown[i] = k.Show(item)
+				shown[i] = cmp.Or(k.Show(item), `""`) // an element is never unset
 			}
 			return "[" + strings.Join(shown, ", ") + "]"
 		},

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/BurntSushi/toml"
+
 	"superd/config"
 	"superd/config/places"
 	"superd/control"
@@ -70,7 +72,28 @@ func load(configFile, runtimeDir string) (*config.Config, error) {
 	}
 	conf, err := config.Load(path)
 	if err != nil {
+		if dir := named(text, path); dir != "" {
+			return &config.Config{Superd: config.Superd{RuntimeDir: dir}}, nil
+		}
 		return nil, fmt.Errorf("find runtime directory: correct the configuration, or name the directory with --runtime-dir:\n%w", err)
 	}
 	return conf, nil
+}
+
+// named returns the runtime directory that the text of the file at path names, "" if it is not TOML
+// or names none. So clients find their superd when another key, or an included file, has a mistake.
+func named(text []byte, path string) string {
+	var keys struct {
+		Superd struct {
+			RuntimeDir string `toml:"runtime_dir"`
+		}
+	}
+	dir := ""
+	if _, err := toml.Decode(string(text), &keys); err == nil {
+		dir = keys.Superd.RuntimeDir
+	}
+	if dir != "" && !filepath.IsAbs(dir) {
+		dir = filepath.Join(filepath.Dir(path), dir)
+	}
+	return dir
 }

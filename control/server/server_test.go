@@ -268,7 +268,7 @@ func TestShutdownThatIsNotOnRecord(t *testing.T) {
 func TestVersion(t *testing.T) {
 	h := newHarness(t)
 	_, body := h.request("GET", "/v1/version", "")
-	want := fmt.Sprintf(`{"version":"1.2.3","commit":null,"pid":%d,"keeper_pid":null,"uptime_s":90,"features":{"pidfs":true}}`+"\n", os.Getpid())
+	want := fmt.Sprintf(`{"version":"1.2.3","commit":null,"date":null,"pid":%d,"keeper_pid":null,"uptime_s":90,"features":{"pidfs":true}}`+"\n", os.Getpid())
 	if body != want {
 		t.Errorf("version is %s, want %s", body, want)
 	}

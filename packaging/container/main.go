@@ -60,7 +60,7 @@ func write(o *image.Options, out, source string, binaries []string) error {
 		return err
 	}
 	var archive bytes.Buffer
-	if err := image.WriteArchive(&archive, index, "superd:"+o.Version, o.Time); err != nil {
+	if err := image.WriteArchive(&archive, index, "superd:"+strings.ReplaceAll(o.Version, "+", "-"), o.Time); err != nil {
 		return err
 	}
 	return os.WriteFile(out, archive.Bytes(), 0o644)

@@ -1,14 +1,11 @@
 package ui
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"time"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -95,33 +92,16 @@ func uiCommand(name, short string) *cobra.Command {
 		Use:                name,
 		Short:              short,
 		DisableFlagParsing: true,
-		ValidArgsFunction:  completeByUI(name),
 		RunE:               func(_ *cobra.Command, args []string) error { return executeUI(name, args) },
-	}
-}
-
-// completeTimeout bounds the completion of a word in a shell.
-const completeTimeout = 2 * time.Second
-
-// completeByUI asks superd-ui for the completions of one of its commands.
-func completeByUI(name string) cobra.CompletionFunc {
-	return func(_ *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		path, err := findUI()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), completeTimeout)
-		defer cancel()
-		words := append(append([]string{cobra.ShellCompRequestCmd, name}, args...), word)
-		out, err := exec.CommandContext(ctx, path, words...).Output()
-		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-		last := len(lines) - 1
-		// Source: cobra's protocol of completion: words, then a colon and the directive
-		directive, numberErr := strconv.Atoi(strings.TrimPrefix(lines[last], ":"))
-		if err != nil || numberErr != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		return lines[:last], cobra.ShellCompDirective(directive)
+		ValidArgsFunction: func(_ *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			complete := cobra.ShellCompRequestCmd
+			if slices.Contains(os.Args, cobra.ShellCompNoDescRequestCmd) {
+				complete = cobra.ShellCompNoDescRequestCmd
+			}
+			args = append(append([]string{name}, args...), word)
+			_ = executeUI(complete, args) // returns if there is no superd-ui only
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		},
 	}
 }
 
