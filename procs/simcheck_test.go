@@ -323,7 +323,8 @@ func (h *history) checkHook(in instanceView, model *model) {
 // checkUnkillable checks that superd reports processes as unkillable if, and only if, they are.
 func (h *history) checkUnkillable(in instanceView, model *model) {
 	now := h.now
-	justified := in.unkillable() == "" || in.Run().Exists() && h.committed(in.Run()) != nil || in.probeSpawn() != nil
+	justified := in.unkillable() == "" || in.Run().Exists() && h.committed(in.Run()) != nil ||
+		in.probeSpawn() != nil || h.executes.starts(in.name())
 	if !justified {
 		for p := range h.kernel.Processes() {
 			justified = justified || (p.Instance == in.name() || p.Instance == in.name()+host.ProbeSuffix) && p.Dying && !p.Zombie

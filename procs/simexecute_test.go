@@ -118,5 +118,10 @@ func (m *executeModel) known() int {
 	return n
 }
 
+// starts reports whether a command beside the instance is being started.
+func (m *executeModel) starts(name string) bool {
+	return slices.ContainsFunc(m.running, func(e *execution) bool { return e.pid == 0 && e.of.name() == name })
+}
+
 // forget forgets the commands that a superd has executed that is killed.
 func (m *executeModel) forget() { m.running = nil }

@@ -95,6 +95,8 @@ func TestSimulationSeeds(t *testing.T) {
 		{1806000000120690, observer, "a process ignored the stop signal before a reload let it live on"},
 		{1806000000188300, observer, "a run of which only the start record tells counts as not stable"},
 		{1807000000166408, observer, "a roll takes a replica that has ended in the same turn"},
+		{15580, observer, "a reload removes a stop_command that runs, and superd is killed"},
+		{310, observer, "what the operator executes hangs in its spawn"},
 		{1807000000109978, superd, "a program is started beside what the operator executed"},
 		{1807000000008538, superd, "a run is over before a command that the operator executes is forked"},
 		{1807000000125402, superd, "as 1807000000008538: it makes a private_tmp that nothing removes"},
