@@ -112,7 +112,7 @@ func meaning(table, key, keysOfTable string) (string, error) {
 		return "accepted", nil
 	}
 	if key == "environment" {
-		return hiddenVariables(b.Environment), nil
+		return variables(b.Environment, func(string) string { return hiddenValue }), nil
 	}
 	for _, k := range keys() {
 		if k.table == table && k.name == key {

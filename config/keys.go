@@ -9,6 +9,7 @@ import (
 
 	"superd/config/codec"
 	"superd/config/directory"
+	"superd/config/environ"
 	"superd/internal/rlimit"
 )
 
@@ -102,7 +103,7 @@ var keys = sync.OnceValue(func() []key {
 		reading("the file's own", bind("program", "directory", codec.Directory,
 			func(d *builder) *string { return &d.Directory },
 			"The working directory. `${X}` is expanded.")),
-		bind("program", "environment", environment,
+		bind("program", "environment", environ.Table,
 			func(d *builder) *map[string]string { return &d.Environment },
 			"Environment variables, added to those in `[defaults]`. `${X}` is expanded; a "+
 				"variable that refers to itself means the inherited one."),
@@ -173,7 +174,7 @@ var keys = sync.OnceValue(func() []key {
 			func(d *builder) *Type { return &d.Type },
 			"A service keeps running; a one-shot ends. The command of a `forking` service ends when "+
 				"its main process runs in the background. See [Forking programs](#forking-programs)."),
-		bind("program", "pid_file", pidFile, func(d *builder) *string { return &d.PIDFile },
+		bind("program", "pid_file", environ.RunPath, func(d *builder) *string { return &d.PIDFile },
 			"The file from which superd learns the main process of a `forking` program: an absolute "+
 				"path."),
 		bind("program", "schedule", codec.ScheduleLine, func(d *builder) *string { return &d.Schedule },

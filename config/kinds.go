@@ -2,13 +2,9 @@ package config
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 
 	"superd/config/codec"
-	"superd/config/document"
-	"superd/config/environ"
 )
 
 // programRef reads the name of another program; its existence is checked when all programs are
@@ -43,36 +39,5 @@ var compression = codec.Codec[Compression]{
 		}
 		v.Fail(`must be false, true, "gzip" or "zstd", got %s`, v.Describe())
 		return "", false
-	},
-}
-
-var environment = codec.Codec[map[string]string]{
-	Name: "table of strings",
-	Show: func(map[string]string) string { return "{}" },
-	Schema: func() *codec.Schema {
-		return &codec.Schema{Type: codec.Types{"object"}, AdditionalProperties: &codec.Schema{Type: codec.Types{"string"}}}
-	},
-	Read: func(v codec.Value) (map[string]string, bool) {
-		table, ok := v.Raw.(map[string]any)
-		if !ok {
-			v.Fail(`must be a table such as { PORT = "8080" }, got %s`, v.Describe())
-			return nil, false
-		}
-		vars := make(map[string]string, len(table))
-		for _, name := range slices.Sorted(maps.Keys(table)) {
-			entry := v.Entry(name)
-			if err := document.CheckVariable(name); err != nil {
-				entry.FailKey("%w", err)
-				ok = false
-			}
-			if environ.IsOfRun(name) {
-				entry.FailKey("is set by superd itself: choose another name")
-				ok = false
-			}
-			s, isString := entry.Str("a string", codec.AnyString)
-			ok = isString && entry.Template(s) && ok
-			vars[name] = s
-		}
-		return vars, ok
 	},
 }

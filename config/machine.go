@@ -2,15 +2,11 @@ package config
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
-	"path/filepath"
-	"strconv"
 	"strings"
 
 	"superd/config/codec"
-	"superd/config/document"
 	"superd/config/environ"
+	"superd/config/executable"
 	"superd/config/receiver"
 	"superd/internal/passwd"
 	"superd/internal/words"
@@ -65,78 +61,24 @@ func (l *loader) checkMachine() {
 	}
 }
 
-// checkPaths warns of a missing directory or executable. Paths with ${X} are unknown before the
-// start, and are skipped.
+// checkPaths warns of a missing directory or executable.
 func (l *loader) checkPaths(d *builder) {
-	if l.stat == nil || len(d.Command) == 0 || strings.Contains(d.Directory, "$") {
+	if l.stat == nil {
 		return
 	}
-	if d.Sandbox != nil && d.Sandbox.RootDirectory != "" {
-		if _, err := l.stat(d.Sandbox.RootDirectory); errors.Is(err, fs.ErrNotExist) {
-			d.mistakeAt("sandbox.root_directory").Warn("no directory %s on this machine: make it, or write another one", d.Sandbox.RootDirectory)
-		}
-		return // the other paths are below it
+	need := executable.Need{
+		Command: d.Command, Directory: d.Directory, Search: d.Environment["PATH"], At: func(key string) codec.Value { return d.mistakeAt(key) }, Stat: l.stat,
 	}
-	switch info, err := l.stat(d.Directory); {
-	case errors.Is(err, fs.ErrNotExist):
-		d.mistakeAt("directory").Warn("no directory %s on this machine: make it, or write another one", d.Directory)
-	case err == nil && !info.IsDir():
-		d.mistakeAt("directory").Warn("%s is not a directory: write another one", d.Directory)
+	if d.Sandbox != nil {
+		need.Root = d.Sandbox.RootDirectory
 	}
-	name := d.Command[0]
-	switch {
-	case strings.Contains(name, "$"):
-	case strings.Contains(name, "/"):
-		path := name
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(d.Directory, path)
-		}
-		switch info, err := l.stat(path); {
-		case errors.Is(err, fs.ErrNotExist):
-			d.mistakeAt("command").Warn("no executable %s on this machine: %s", path, SplitRemedy(d.Command, "install it, or correct the path"))
-		case err == nil && info.IsDir():
-			d.mistakeAt("command").Warn("%s is a directory: name the executable in it", path)
-		case err == nil && info.Mode()&0o111 == 0:
-			d.mistakeAt("command").Warn("%s is not executable: try chmod +x", path)
-		}
-	default:
-		l.checkSearch(d, name)
+	if _, own := d.Environment["PATH"]; !own && d.InheritEnvironment {
+		need.Search, _ = environ.Inherited(l.environ).Get("PATH")
 	}
-}
-
-// SplitRemedy returns a remedy for a command whose executable does not exist. It proposes to split
-// the arguments if all of them are in the first string of an array, else it returns otherwise.
-func SplitRemedy(command []string, otherwise string) string {
-	if len(command) != 1 {
-		return otherwise
+	if len(d.EnvFiles) > 0 {
+		need.Search = "" // not known before the start
 	}
-	args, unquoted, err := document.SplitCommand(command[0])
-	if err != nil || unquoted != "" || len(args) < 2 {
-		return otherwise
-	}
-	quoted := make([]string, len(args))
-	for i, arg := range args {
-		quoted[i] = strconv.Quote(arg)
-	}
-	return fmt.Sprintf("split it, write [%s], or %s without the brackets", strings.Join(quoted, ", "), strconv.Quote(command[0]))
-}
-
-// checkSearch warns of an executable that is missing from the program's PATH.
-func (l *loader) checkSearch(d *builder, name string) {
-	search, own := d.Environment["PATH"]
-	if !own && d.InheritEnvironment {
-		search, _ = environ.Inherited(l.environ).Get("PATH")
-	}
-	if search == "" || strings.Contains(search, "$") || len(d.EnvFiles) > 0 {
-		return // not known before the start
-	}
-	for _, directory := range filepath.SplitList(search) {
-		if info, err := l.stat(filepath.Join(directory, name)); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
-			return
-		}
-	}
-	remedy := SplitRemedy(d.Command, "install it, or write its path")
-	d.mistakeAt("command").Warn("no executable %q in PATH %s on this machine: %s", name, search, remedy)
+	need.Check()
 }
 
 // receiverContext returns what the tables of receivers are checked against.

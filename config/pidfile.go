@@ -8,32 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"superd/config/codec"
 	"superd/config/document"
 	"superd/config/environ"
 )
-
-// pidFile reads the path of a pid file.
-var pidFile = codec.Codec[string]{
-	Name:   "string",
-	Show:   codec.QuoteSet,
-	Schema: codec.Word.Matching(`^/`).Schema,
-	Read: func(v codec.Value) (string, bool) {
-		s, ok := codec.Word.Read(v)
-		if !ok || !v.Template(s) {
-			return "", false
-		}
-		if all, _ := document.References(s); slices.ContainsFunc(all, func(name string) bool { return !environ.IsOfRun(name) }) {
-			v.Fail("%q: only variables of superd, such as ${SUPERD_REPLICA}, are known when the file is read: write the value", s)
-			return "", false
-		}
-		if !path.IsAbs(s) {
-			v.Fail("%q is not an absolute path: write it as /run/%s", s, path.Base(s))
-			return "", false
-		}
-		return s, true
-	},
-}
 
 // PIDFilePath returns the path of the program's pid file; "" for none. run has the variables of the
 // run.

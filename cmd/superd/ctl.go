@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"superd/cmd/superd/attach"
+	"superd/cmd/superd/fleet"
 	"superd/cmd/superd/receivers"
 	"superd/cmd/superd/report"
 	"superd/control"
@@ -24,7 +25,7 @@ const completionTimeout = time.Second
 // ctlFlags select the superd to talk to.
 type ctlFlags struct {
 	config, runtimeDir string
-	host               hostFlags
+	host               fleet.Flags
 }
 
 func newCtlCommand(args []string) *cobra.Command {
@@ -57,7 +58,7 @@ func (f *ctlFlags) add(set *pflag.FlagSet) {
 	configFlag(set, &f.config, "configuration `file` that names the runtime directory")
 	set.StringVar(&f.runtimeDir, "runtime-dir", "", "`directory` of the control socket")
 	_ = cobra.MarkFlagDirname(set, "runtime-dir") // no error: the flag is defined
-	f.host.add(set)
+	addHostFlags(&f.host, set)
 }
 
 // ctlCommands returns the commands below ctl.
@@ -109,7 +110,7 @@ func ctlCommands(flags *ctlFlags) []subcommand {
 
 // client returns a client of the superd that the flags select.
 func (f *ctlFlags) client() (*control.Client, error) {
-	if h := f.host.single; h != nil {
+	if h := f.host.Single; h != nil {
 		return control.NewClient(h.Name, control.WithConnect(h.Dial)), nil
 	}
 	path, err := f.socket()
@@ -141,7 +142,7 @@ func (f *ctlFlags) socket() (string, error) {
 // completeNames completes names of instances. It asks the superd that the flags select.
 func (f *ctlFlags) completeNames(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	client, err := f.client()
-	if err != nil || f.host.given() { // ssh would take too long
+	if err != nil || f.host.Given() { // ssh would take too long
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), completionTimeout)

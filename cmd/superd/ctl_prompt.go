@@ -68,7 +68,7 @@ func (d *dialogue) arguments(words []string) []string {
 	if words[0] == "help" {
 		words = append(slices.Clone(words[1:]), "--help")
 	}
-	return slices.Concat([]string{"ctl"}, d.flags.proxyArgs(), d.flags.host.args(), words)
+	return slices.Concat([]string{"ctl"}, d.flags.proxyArgs(), d.flags.host.Args(), words)
 }
 
 // run runs a command and prints its error. A command that reads keys runs in a process of its own:

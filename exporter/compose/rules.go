@@ -27,6 +27,7 @@ var Rules = sync.OnceValue(func() manifest.Rules {
 			limits.msgqueue limits.nice limits.nproc limits.rtprio limits.rttime limits.sigpending limits.stack
 			sandbox.preset sandbox.no_new_privileges sandbox.capabilities sandbox.private_network
 			sandbox.private_tmp socket.listen`).
+		Lose("watch.paths watch.ignore watch.debounce watch.signal", "Compose watches files by develop.watch, for `docker compose watch`: write that").
 		Lose(`umask nice ionice scheduling pid_file schedule_jitter schedule_missed start essential
 			success_exit_codes no_restart_exit_codes backoff.initial backoff.max backoff.factor backoff.jitter
 			backoff.reset_after start_limit.within start_limit.retry_after watchdog

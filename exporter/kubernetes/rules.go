@@ -32,6 +32,7 @@ var Rules = sync.OnceValue(func() manifest.Rules {
 			health.failures health.action stop_timeout stop_command limits.memory limits.cpu
 			rolling.surge rolling.max_unavailable rolling.pause rolling.wait_timeout sandbox.preset
 			sandbox.no_new_privileges sandbox.capabilities socket.listen`).
+		Lose("watch.paths watch.ignore watch.debounce watch.signal", "nothing restarts a pod when a file in it changes: release a version instead").
 		Lose(`umask nice ionice cpu_affinity scheduling oom_score_adj pid_file ready.notify ready.fd ready.line watchdog
 			kill_signal final_kill post_stop schedule_jitter essential
 			limits.cpu_weight limits.io limits.as limits.cpu_time limits.data limits.fsize limits.memlock

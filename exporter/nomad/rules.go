@@ -27,6 +27,7 @@ var Rules = sync.OnceValue(func() manifest.Rules {
 			ready.tcp ready.http health.tcp health.http log.max_size log.keep backoff.initial
 			stop_signal start_limit.failures
 			rolling.surge rolling.max_unavailable rolling.pause rolling.wait_timeout socket.listen`).
+		Lose("watch.paths watch.ignore watch.debounce watch.signal", "a task is not restarted when a file of the client changes: release a version instead").
 		Lose(`pty umask nice ionice cpu_affinity scheduling supplementary_groups pid_file schedule_jitter essential
 			success_exit_codes no_restart_exit_codes watchdog kill_signal final_kill
 			ready.notify ready.fd ready.line stop_command reload_signal reload_notify reload_command check_command

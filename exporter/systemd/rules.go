@@ -34,6 +34,7 @@ var Rules = sync.OnceValue(func() manifest.Rules {
 			sockets accept max_connections max_connections_per_source
 			socket.listen socket.backlog socket.mode socket.user socket.group socket.fdname socket.reuse_port
 			socket.free_bind socket.device socket.no_delay socket.keep_alive socket.non_blocking`).
+		Lose("watch.paths watch.ignore watch.debounce watch.signal", "a unit of type path starts a service that is down, and does not restart one that runs").
 		Lose(`pty essential ready.fd ready.line ready.tcp ready.http ready.exec ready.interval ready.timeout
 			health.tcp health.http health.exec health.interval health.timeout health.failures health.action
 			idle_timeout sandbox.best_effort sandbox.landlock.read sandbox.landlock.write sandbox.landlock.execute

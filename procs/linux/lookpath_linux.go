@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"superd/config"
+	"superd/config/executable"
 	"superd/internal/syscalls"
 	"superd/procs/host"
 )
@@ -32,7 +32,7 @@ func (s *execSearch) findCommand(argv, env []string) (string, error) {
 	if !ok || !missing && !errors.Is(err, unix.ENOENT) {
 		return path, err
 	}
-	if remedy := config.SplitRemedy(argv, ""); remedy != "" {
+	if remedy := executable.SplitRemedy(argv, ""); remedy != "" {
 		split := *e
 		split.Err = fmt.Errorf("%w: %s", e.Err, remedy)
 		err = &split

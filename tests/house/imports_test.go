@@ -29,16 +29,8 @@ var allowed = map[string]string{
 	"cmd/superd/prompt":   "config/document",
 	"cmd/superd/crashlog": "signals",
 	"cmd/superd/attach":   "control internal/terminal",
-	"cmd/superd": `alerts/service cmd/superd/attach cmd/superd/await cmd/superd/crashlog cmd/superd/edit
-		cmd/superd/eventlistener cmd/superd/portwatch cmd/superd/prompt cmd/superd/receivers
-		cmd/superd/report cmd/superd/single cmd/superd/systemctl cmd/superd/ui compat/socket
-		compat/supervisorctl config config/codec config/places config/schema control control/locate
-		control/mistakes control/remote control/server doctor internal/execshim internal/failpoint
-		internal/gcpacer internal/logqueue internal/procfs internal/signame internal/terminal
-		internal/threads internal/words keeper keeper/fdstore logs logs/read loop pidfd procs
-		procs/eventlog procs/host procs/journal procs/linux procs/linux/cgroup procs/pty procs/rundir
-		procs/snapshot sandbox signals`,
-	"cmd/superd-exec": "cmd/superd/single internal/execshim sandbox/enforce",
+	"cmd/superd":          `alerts/service cmd/superd/attach cmd/superd/await cmd/superd/crashlog cmd/superd/edit cmd/superd/eventlistener cmd/superd/fleet cmd/superd/portwatch cmd/superd/prompt cmd/superd/receivers cmd/superd/report cmd/superd/single cmd/superd/systemctl cmd/superd/ui compat/socket compat/supervisorctl config config/codec config/places config/schema control control/locate control/mistakes control/remote control/server doctor internal/execshim internal/failpoint internal/gcpacer internal/logqueue internal/procfs internal/signame internal/terminal internal/threads internal/words keeper keeper/fdstore logs logs/read loop pidfd procs procs/eventlog procs/host procs/journal procs/linux procs/linux/cgroup procs/pty procs/rundir procs/snapshot sandbox signals`,
+	"cmd/superd-exec":     "cmd/superd/single internal/execshim sandbox/enforce",
 	"cmd/superd-ui": `cmd/superd-ui/develop config config/pages config/places control control/locate control/remote
 		exporter exporter/manifest importer importer/draft internal/safepath internal/terminal metrics
 		top web`,
@@ -86,11 +78,7 @@ var allowed = map[string]string{
 	"procs/host/hosttest":     "config config/listen loop pidfd procs/host procs/notify procs/probe",
 	"procs/onconnect":         `config internal/words loop procs/fsm procs/host procs/instance procs/sockets`,
 	"procs/sockets":           `config config/listen loop procs/eventlog procs/fsm procs/host procs/snapshot`,
-	"procs/linux": `config config/codec config/directory config/document config/listen internal/execshim
-		internal/failpoint internal/mounts internal/passwd internal/privilege internal/procfs
-		internal/safepath internal/syscalls internal/workers logs/pipe loop pidfd procs/host
-		procs/linux/cgroup procs/linux/filetree procs/linux/listener procs/linux/proctree procs/notify
-		procs/probe procs/pty sandbox sandbox/shim`,
+	"procs/linux":             `config config/codec config/directory config/document config/executable config/listen internal/execshim internal/failpoint internal/mounts internal/passwd internal/privilege internal/procfs internal/safepath internal/syscalls internal/workers logs/pipe loop pidfd procs/host procs/linux/cgroup procs/linux/filetree procs/linux/listener procs/linux/proctree procs/notify procs/probe procs/pty sandbox sandbox/shim`,
 	"procs/linux/cgroup": `config config/codec internal/mounts internal/procfs internal/syscalls internal/workers
 		pidfd procs/host procs/linux/proctree`,
 	"procs/linux/listener":  `config config/listen internal/passwd internal/procfs internal/safepath`,
@@ -117,13 +105,11 @@ var allowed = map[string]string{
 	"procs/snapshot/snapshottest": "config",
 	"keeper":                      "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
 	"keeper/fdstore":              "",
-	"config": `config/codec config/cycle config/directory config/document config/enablement config/environ
-		config/filewatch config/listen config/pages config/receiver internal/passwd internal/privilege
-		internal/rlimit internal/signame internal/words sandbox`,
-	"config/codec":    "config/document internal/rlimit internal/signame internal/words",
-	"config/listen":   "config/document internal/words",
-	"config/environ":  "config/document",
-	"config/document": "internal/safepath",
+	"config":                      `config/codec config/cycle config/directory config/document config/enablement config/environ config/executable config/filewatch config/listen config/pages config/receiver internal/passwd internal/privilege internal/rlimit internal/signame internal/words sandbox`,
+	"config/codec":                "config/document internal/rlimit internal/signame internal/words",
+	"config/listen":               "config/document internal/words",
+	"config/environ":              `config/codec config/document`,
+	"config/document":             "internal/safepath",
 	"logs": `internal/failpoint internal/mounts internal/syscalls internal/words logs/follow logs/frame
 		logs/fslimit logs/pipe logs/read logs/segment logs/sink loop`,
 	"logs/follow":          "internal/workers logs/frame logs/fslimit logs/pipe logs/segment",
@@ -225,6 +211,8 @@ var allowed = map[string]string{
 	"cmd/superd/systemctl":     "cmd/superd/report control internal/terminal internal/words",
 	"cmd/superd/eventlistener": "compat/listener compat/supervisor control control/locate",
 	"compat/listener":          "compat/supervisor control",
+	"config/executable":        "config/codec config/document",
+	"cmd/superd/fleet":         "cmd/superd/report control/remote",
 }
 
 // imports returns what each package of superd itself imports of superd, on Linux, without tests.
