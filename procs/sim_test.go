@@ -441,7 +441,9 @@ func (h *history) run() (err error) {
 			h.connect()
 		}
 		if h.files.drawn && h.files.rng.IntN(2) == 0 {
-			h.changeFiles()
+			if h.changeFiles(); h.ended {
+				break
+			}
 		}
 		h.command()
 		h.check()

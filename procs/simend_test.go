@@ -93,7 +93,9 @@ func (h *history) observe(in instanceView, model *model) {
 	if !ended && (after != fsm.Waiting || before.AtRest() || !in.Machine().AwaitsTrigger()) {
 		return
 	}
-	if after == fsm.Waiting && in.Machine().Outcome() == fsm.RunEndedRestart {
+	began := h.kernel.Definition(model.lastRun)
+	scheduled := in.program().Scheduled() && began != nil && !began.Scheduled() // by a reload during the run
+	if after == fsm.Waiting && (scheduled || in.Machine().Outcome() == fsm.RunEndedRestart) {
 		model.resetFailed()
 		return // A requested restart
 	}

@@ -115,7 +115,7 @@ func (h *history) checkFiles(in instanceView) {
 	switch r := in.Run(); {
 	case r.Exists() && r.ID() == c.run && in.state() == fsm.Running && !in.Machine().RestartPending():
 		h.fail("%s runs as before a change of its files", in.name())
-	case in.state() == fsm.Failed && h.files.starts[in.name()] < c.at:
+	case in.state() == fsm.Failed && h.files.starts[in.name()] < c.at && in.stateSince() < c.at:
 		h.fail("%s has failed and is not started after a change of its files", in.name())
 	}
 }
