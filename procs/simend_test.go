@@ -93,8 +93,9 @@ func (h *history) observe(in instanceView, model *model) {
 	if !ended && (after != fsm.Waiting || before.AtRest() || !in.Machine().AwaitsTrigger()) {
 		return
 	}
+	// A reload may have given it a schedule during the run
 	began := h.kernel.Definition(model.lastRun)
-	scheduled := in.program().Scheduled() && began != nil && !began.Scheduled() // by a reload during the run
+	scheduled := in.program().Scheduled() && began != nil && !began.Scheduled()
 	if after == fsm.Waiting && (scheduled || in.Machine().Outcome() == fsm.RunEndedRestart) {
 		model.resetFailed()
 		return // A requested restart

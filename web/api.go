@@ -47,7 +47,7 @@ func calls() []call {
 		{"POST", "/v1/scale", roleOperator},
 		{"POST", "/v1/reload", roleOperator},
 	}
-	for _, verb := range []string{"start", "stop", "restart", "signal", "reset-failed", "reload", "continue", "undo",
+	for _, verb := range []string{"start", "stop", "restart", "signal", "reset-failed", "reload", "continue", "undo", "clear-logs",
 		"enable", "disable"} {
 		all = append(all, call{"POST", "/v1/programs/" + verb, roleOperator},
 			call{"POST", "/v1/programs/{name}/" + verb, roleOperator})

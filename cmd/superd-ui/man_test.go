@@ -16,7 +16,8 @@ for **superd run --from**. So neither the supervisor nor **superd ctl** links th
 commands need. It stands beside **superd**, or in $PATH.
 
 # SEE ALSO
-**superd**(1), **superd-import**(1), **superd-metrics**(1), **superd-top**(1), **superd-web**(1)
+**superd**(1), **superd-down**(1), **superd-export**(1), **superd-import**(1), **superd-init**(1),
+**superd-ls**(1), **superd-metrics**(1), **superd-top**(1), **superd-up**(1), **superd-web**(1)
 `
 
 // TestManPages renders the man pages of the commands from their help: go test ./cmd/superd-ui -run
@@ -24,8 +25,8 @@ commands need. It stands beside **superd**, or in $PATH.
 func TestManPages(t *testing.T) {
 	pages := manpages.Tree(newRootCommand())[1:] // that of superd itself comes from superd
 	manpages.Check(t, append(pages, manpages.Render("superd-ui", 1, own)))
-	if len(pages) != 4 {
-		t.Errorf("%d pages, want those of import, metrics, top and web", len(pages))
+	if len(pages) != 9 {
+		t.Errorf("%d pages, want those of down, export, import, init, ls, metrics, top, up and web", len(pages))
 	}
 }
 

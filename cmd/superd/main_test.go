@@ -93,6 +93,8 @@ func TestExitStatuses(t *testing.T) {
 		"/v1/programs/stop":    fixed(504, `{"error":"not done within the timeout","remedy":"superd goes on with it"}`),
 		"/v1/programs/signal":  fixed(400, `{"error":"unknown signal \"BOO\"","remedy":""}`),
 		"/v1/reload":           fixed(422, `{"error":"a.toml:1:1: x: bad\na.toml:2:1: y: bad","remedy":"correct it","mistakes":[{},{}]}`),
+		"/v1/tree":             fixed(200, `[]`),
+		"/v1/config":           fixed(200, `[]`),
 		"/v1/version":          fixed(200, `{"version":"1.2.3","commit":null,"pid":7,"keeper_pid":null,"uptime_s":61,"features":{"pidfs":true}}`),
 		"/v1/logs":             logLines(`{"time":null,"instance":"db@1","line":"a line \u001b[2J","cursor":"db@1:r0.0"}`),
 		"/v1/why":              fixed(200, `[{"name":"db@1","state":"running","text":"db@1 runs\n  | \u001b[2J\n"},{"name":"db@2","state":"stopped","text":"db@2 rests\n"}]`),

@@ -26,8 +26,8 @@ func Command(wrong func(error) error, exit func(status int) error) *cobra.Comman
 	cmd := &cobra.Command{
 		Use:   "eventlistener --events NAME,... -- COMMAND [ARG...]",
 		Short: "Run an event listener of supervisord, as a program",
-		Long: `Eventlistener runs a listener of supervisord unchanged. It is the command of a program: it starts the
-listener, sends it events on its standard input, and reads its answers from its standard output.
+		Long: `Eventlistener runs a listener of supervisord unchanged. It is the command of a program: it starts
+the listener, sends it events on its standard input, and reads its answers from its standard output.
 What the listener writes to standard error goes into the program's log. They end together.
 
 It asks the superd that started it. A listener that calls supervisord's XML-RPC interface needs the
