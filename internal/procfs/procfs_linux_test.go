@@ -27,7 +27,7 @@ func TestParseStat(t *testing.T) {
 			Pid: 42, Parent: 7, Group: 40, Session: 39, Start: 12345,
 			Command: name, State: state, Dead: dead,
 			CPU: 1750 * time.Millisecond, WaitedCPU: 150 * time.Millisecond,
-			RSS: 300 * int64(os.Getpagesize()),
+			RSS: 300 * int64(os.Getpagesize()), Threads: 1,
 		}
 	}
 	sh := line("sh", "S", 1)
@@ -42,7 +42,8 @@ func TestParseStat(t *testing.T) {
 		{"plain", sh, stat("sh", 'S', false)},
 		{"a name of parentheses and spaces", line(") Z 1 (", "S", 1), stat(") Z 1 (", 'S', false)},
 		{"a zombie", line("sh", "Z", 1), stat("sh", 'Z', true)},
-		{"its first thread has ended", line("sh", "Z", 2), stat("sh", 'Z', false)},
+		{"its first thread has ended", line("sh", "Z", 2),
+			with(stat("sh", 'Z', false), func(s *Stat) { s.Threads = 2 })},
 		{"it waits in the kernel", line("sh", "D", 1), stat("sh", 'D', false)},
 		{"in the midst of an exec", lineWith("sh", "R", 0x400100, 1, 0),
 			with(stat("sh", 'R', false), func(s *Stat) { s.InExec = true })},
