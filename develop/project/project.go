@@ -160,13 +160,14 @@ func (p *Project) recordFile() string { return filepath.Join(p.dir, "project.jso
 
 // Prepare makes the directories of the project.
 func (p *Project) Prepare() error {
-	for _, dir := range []string{p.home.Dir, p.dir} {
-		if err := os.MkdirAll(dir, p.home.mode()); err != nil {
-			return fmt.Errorf("make a place for the project: %w", err)
-		}
+	if err := os.MkdirAll(p.home.Dir, p.home.mode()); err != nil {
+		return fmt.Errorf("make a place for the project: %w", err)
 	}
-	if err := p.home.check(); err != nil {
+	if err := p.home.check(); err != nil { // before anything is made in it
 		return err
+	}
+	if err := os.MkdirAll(p.dir, p.home.mode()); err != nil {
+		return fmt.Errorf("make a place for the project: %w", err)
 	}
 	for _, dir := range []string{p.home.Dir, p.dir} {
 		// The umask may have removed permissions
