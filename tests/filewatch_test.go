@@ -130,14 +130,12 @@ func TestFileWatchBurst(t *testing.T) {
 	s := harness.NewSite(t, `
 		[program.web]
 		command = ["sleep", "infinity"]
-		watch = { paths = ["src"], debounce = "300ms" }
+		watch = { paths = ["src"], debounce = "1s" }
 	`)
 	s.Mkdir("src")
-	d := s.Start()
-	s.WaitState("web", "running")
-	changeUntil(s, "src/first", "web is restarted", func() bool { return len(commandsOf(s, "web")) == 1 })
+	s.Mkdir("more") // prepared, since a slow machine may pause between two files
 	for i := range 10 {
-		dir := fmt.Sprintf("src/d%d", i)
+		dir := fmt.Sprintf("more/d%d", i)
 		s.Mkdir(dir)
 		for f := range 50 {
 			if err := os.WriteFile(s.Path(fmt.Sprintf("%s/f%d", dir, f)), nil, 0o644); err != nil {
@@ -145,8 +143,16 @@ func TestFileWatchBurst(t *testing.T) {
 			}
 		}
 	}
+	d := s.Start()
+	s.WaitState("web", "running")
+	changeUntil(s, "src/first", "web is restarted", func() bool { return len(commandsOf(s, "web")) == 1 })
+	for i := range 10 {
+		if err := os.Rename(s.Path(fmt.Sprintf("more/d%d", i)), s.Path(fmt.Sprintf("src/d%d", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
 	harness.Until(t, "web is restarted for the burst", func() bool { return len(commandsOf(s, "web")) == 2 })
-	if got := commandsOf(s, "web")[1]; got != "restart (file changed: src/d0/f0 and others)" && !strings.HasSuffix(got, " and others)") {
+	if got := commandsOf(s, "web")[1]; !strings.HasSuffix(got, " and others)") {
 		t.Errorf("the restart for the burst: %q, want one with others", got)
 	}
 	pid := s.WaitState("web", "running").Pid
