@@ -41,8 +41,13 @@ func TestWriters(t *testing.T) {
 						d.FindSupervisor()
 						return d.Pid != pid && len(s.All()) == w.instances
 					})
-					running = slices.ContainsFunc(s.All(), func(st harness.Status) bool { return st.Exit == nil })
+					// If superd has reaped one and is killed before that is on record, the next
+					// one waits for an exit status that nobody has
+					running = slices.ContainsFunc(s.All(), func(st harness.Status) bool { return st.Exit == nil && harness.Alive(st.Pid) })
 				}
+				harness.Until(t, "all ends are on record", func() bool {
+					return !slices.ContainsFunc(s.All(), func(st harness.Status) bool { return st.Exit == nil })
+				})
 				if code := d.Insist(syscall.SIGTERM); code != 0 {
 					t.Errorf("superd ends with status %d", code)
 				}
