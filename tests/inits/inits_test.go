@@ -97,7 +97,7 @@ func TestTini(t *testing.T) {
 	b.replace("test/run_inner_tests.py", "signal.SIGTTIN, signal.SIGILL, signal.SIGTERM", "signal.SIGTTIN")
 	b.run(nil, "gcc", "-w", "-o", b.Path("bin/sigconf-test"), "test/sigconf/sigconf-test.c")
 	out := b.run([]string{"SOURCE_DIR=" + b.dir, "BUILD_DIR=" + b.Path("bin"), "FORCE_SUBREAPER=1", "PYTHONPATH=" + modules},
-		"python3", "test/run_inner_tests.py")
+		b.Path("bin/python3"), "test/run_inner_tests.py")
 	if !strings.Contains(out, "All done, tests as expected") {
 		t.Errorf("tini's tests: %s", out)
 	}
@@ -110,7 +110,8 @@ func TestTini(t *testing.T) {
 func TestDumbInit(t *testing.T) {
 	b := newBed(t, "dumb-init", "dumb-init", "superd")
 	b.replace("testing/__init__.py", "signal.SIGCHLD}", "signal.SIGCHLD, signal.SIGPROF}")
-	out := b.run(nil, "superd", "run", "--", "python3", "-m", "pytest", "-q", "-p", "no:cacheprovider",
+	// Nothing that a failed test leaves behind outlives its PID namespace
+	out := b.run(nil, "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "superd", "run", "--", "python3", "-m", "pytest", "-q", "-p", "no:cacheprovider",
 		"-k", "not cli_test and not sighup_sigcont")
 	t.Log(out)
 }

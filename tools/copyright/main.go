@@ -126,7 +126,9 @@ func stanza(m module) (string, error) {
 
 // owners are the authors of modules whose licence does not name them.
 var owners = map[string][]string{
-	"github.com/spf13/cobra": {"2013-2023 The Cobra Authors"}, // as in its files
+	// As in their files
+	"github.com/kylelemons/godebug": {"2013 Google Inc."},
+	"github.com/spf13/cobra":        {"2013-2023 The Cobra Authors"},
 }
 
 // notices returns the licence in dir, and a notice beside it.
