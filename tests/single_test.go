@@ -119,11 +119,15 @@ while :; do sleep 0.02; done`
 				}
 				out.Wait(t, tt.want[i])
 			}
+			state, err := cmd.Process.Wait()
+			if err != nil {
+				t.Fatal(err)
+			}
 			for _, p := range s.Processes() { // the one in the background, which has the pipe
 				p.Kill()
 			}
-			_ = cmd.Wait()
-			if got := cmd.ProcessState.ExitCode(); got != tt.exit {
+			_ = cmd.Wait() // for the rest of the output
+			if got := state.ExitCode(); got != tt.exit {
 				t.Errorf("exit status %d, want %d\n%s", got, tt.exit, &out)
 			}
 		})
