@@ -62,6 +62,20 @@ func paste(t *testing.T, s *harness.Site, text string) {
 	s.Write("superd.toml", text)
 }
 
+// standIns puts commands in front of the PATH of a site, in place of the servers of the guide:
+// a machine may have none of them, and a test is to use no configuration of the machine.
+func standIns(t *testing.T, s *harness.Site) {
+	t.Helper()
+	if err := os.Mkdir(s.Path("servers"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.Write("servers/npx", "#!/bin/sh\nexit 0\n")
+	for _, name := range []string{"nginx", "node"} {
+		s.Write("servers/"+name, "#!/bin/sh\nexec sleep 1000\n")
+	}
+	s.Env = append(s.Env, "PATH="+s.Path("servers")+":"+os.Getenv("PATH"))
+}
+
 // freePort returns a port of 127.0.0.1 without a listener.
 func freePort(t *testing.T) string {
 	t.Helper()
@@ -234,6 +248,7 @@ func TestGuide(t *testing.T) {
 				t.Skip("root alone may change users")
 			}
 			s := harness.NewSite(t, "")
+			standIns(t, s)
 			paste(t, s, b.text)
 			r := s.Run("check", "-c", s.Config)
 			warns := strings.Contains(r.Out+r.ErrOut, "warning") && strings.Contains(b.text, "[program.")
