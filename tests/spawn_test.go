@@ -153,7 +153,7 @@ func writeWithLoader(t *testing.T, s *harness.Site, name, loader string) {
 	}
 	clear(program[at[0]:at[1]])
 	copy(program[at[0]:], loader)
-	if err := os.WriteFile(s.Path(name), program, 0o755); err != nil {
+	if err := harness.WriteFile(s.Path(name), program, 0o755); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -141,7 +141,7 @@ func (s *Site) BuildVersion(name, version string) string {
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	if err := os.WriteFile(s.Path(name), text, 0o755); err != nil { // a test may replace its own
+	if err := WriteFile(s.Path(name), text, 0o755); err != nil { // a test may replace its own
 		s.T.Fatal(err)
 	}
 	return s.Path(name)

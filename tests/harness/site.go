@@ -86,10 +86,19 @@ func (s *Site) Write(name, text string) string {
 		mode = 0o755
 	}
 	path := s.Path(name)
-	if err := errors.Join(os.WriteFile(path+".new", []byte(text), mode), os.Rename(path+".new", path)); err != nil {
+	if err := errors.Join(WriteFile(path+".new", []byte(text), mode), os.Rename(path+".new", path)); err != nil {
 		s.T.Fatal(err)
 	}
 	return path
+}
+
+// WriteFile is os.WriteFile for a file that may be executed. While it is written, no other test
+// forks a process, which would have it open for writing for a moment: the exec would fail with
+// ETXTBSY.
+func WriteFile(path string, data []byte, mode os.FileMode) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(path, data, mode)
 }
 
 // Path returns the path of a file of the site.

@@ -131,7 +131,7 @@ func copyFile(t *testing.T, from, to string, mode os.FileMode) {
 	t.Helper()
 	data, err := os.ReadFile(from)
 	if err == nil {
-		err = os.WriteFile(to, data, 0o755)
+		err = harness.WriteFile(to, data, 0o755)
 	}
 	if err == nil {
 		err = os.Chmod(to, mode)
