@@ -3,6 +3,7 @@ package tests
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"superd/tests/harness"
 )
@@ -18,6 +19,8 @@ func openPrompt(t *testing.T, s *harness.Site) (terminal *harness.Terminal, wait
 	}
 	terminal.Screen.Wait(t, "superd> ")
 	return terminal, func() int {
+		ended := time.AfterFunc(harness.Deadline, func() { _ = cmd.Process.Kill() })
+		defer ended.Stop()
 		_ = cmd.Wait()
 		return cmd.ProcessState.ExitCode()
 	}
@@ -93,6 +96,7 @@ func TestPromptInterrupt(t *testing.T) {
 	terminal.Screen.Wait(t, "pid web")
 	terminal.Type("this\r")
 	terminal.Screen.Wait(t, "got this")
+	terminal.Screen.WaitTimes(t, "superd> ", 5) // until then the command reads what is typed
 	terminal.Type("exit\r")
 	if exit := wait(); exit != 0 || !terminal.Echoes() {
 		t.Errorf("exit status %d, want 0; the terminal echoes: %v\n%s", exit, terminal.Echoes(), terminal.Screen)
