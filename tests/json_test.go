@@ -11,8 +11,8 @@ import (
 	"superd/tests/harness"
 )
 
-// TestJSONStays: scripts of users read the JSON of commands that is made by the command itself. What
-// superd answers on its socket is promised in package control/server.
+// TestJSONStays: scripts of users read the JSON of commands that is made by the command itself. The
+// test of what superd answers on its socket is in package control/server.
 func TestJSONStays(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `

@@ -134,7 +134,7 @@ func TestAccessible(t *testing.T) {
 	check("the login")
 }
 
-// TestImages writes images of the pages into the directory WEB_IMAGES: those that docs/web.md shows.
+// TestImages writes images of the pages that docs/web.md shows into the directory WEB_IMAGES.
 func TestImages(t *testing.T) {
 	dir := os.Getenv("WEB_IMAGES")
 	if dir == "" {

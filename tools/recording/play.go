@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// A span is text of one style in a row, which stays once it has come. Rows and columns count from 0,
-// and rows go on below the screen.
+// A span is text of one style in a row, which stays once it has come. Rows and columns count from
+// 0, and rows go on below the screen.
 type span struct {
 	row, column int
 	text, style string // style: parameters of SGR, such as "31"

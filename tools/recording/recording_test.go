@@ -86,8 +86,9 @@ func TestDraw(t *testing.T) {
 	picture := string(drawn(t, header+`[0, "o", "<a>\r\n"]`+"\n"+`[2, "o", "  \u001b[32mb"]`+"\n"+`[4, "o", "\r\n\r\n"]`+"\n"))
 	for _, part := range []string{
 		"<title>a &amp; b</title>", "&lt;a&gt;</text>", `fill="#8fce6a">b</text>`,
-		"@keyframes a2_000{0%{visibility:hidden}50%{visibility:visible}}", // comes after half of the time
-		"100%{transform:translateY(-36px)}",                               // two rows are gone
+		// It comes after half of the time
+		"@keyframes a2_000{0%{visibility:hidden}50%{visibility:visible}}",
+		"100%{transform:translateY(-36px)}", // two rows are gone
 	} {
 		if !strings.Contains(picture, part) {
 			t.Errorf("the picture lacks %s:\n%s", part, picture)
