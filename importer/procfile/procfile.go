@@ -51,7 +51,12 @@ func Import(system draft.System, path, dir string) (*draft.Document, error) {
 	var comments []string
 	seen := map[string]bool{}
 	number := 0
-	for line := range strings.Lines(strings.ReplaceAll(string(text), "\r\n", "\n")) {
+	lines, marked := draft.CutMark(text)
+	if marked {
+		doc.Note(draft.Place{File: path, Line: 1}, "", "foreman ignores the line, since a byte order mark stands "+
+			"before it: superd reads it")
+	}
+	for line := range strings.Lines(strings.ReplaceAll(lines, "\r\n", "\n")) {
 		number++
 		line = strings.TrimSuffix(line, "\n")
 		at := draft.Place{File: path, Line: number}
@@ -68,6 +73,13 @@ func Import(system draft.System, path, dir string) (*draft.Document, error) {
 			continue
 		}
 		name, command := found[1], strings.TrimSpace(found[2])
+		if command == "" {
+			doc.Note(at, name, "it has no command, and is left out: foreman starts it, which ends at once")
+			continue
+		}
+		if strings.HasSuffix(command, `\`) {
+			doc.Note(at, name, "a Procfile has no continued lines: foreman runs what stands in this one")
+		}
 		if seen[name] {
 			doc.Note(at, name, "it is there twice, and gets another name")
 		}
@@ -112,6 +124,10 @@ func readEnv(doc *draft.Document, path, content string, port int) int {
 			continue
 		}
 		found := variable.FindStringSubmatch(trimmed)
+		if _, marked := draft.CutMark([]byte(trimmed)); marked {
+			doc.Note(at, "", "foreman ignores the line, and superd refuses the file: remove the byte order mark before it")
+			continue
+		}
 		if found == nil {
 			doc.Note(at, "", "foreman ignores the line, and superd refuses the file: remove it")
 			continue

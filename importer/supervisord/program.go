@@ -79,6 +79,8 @@ func (c *converter) program(s *section, processes []*process, grouped string) {
 			table.Name, table.Name, len(processes))
 	} else if o := c.get(s.name, "process_name"); o != nil && first.Name != table.Name && first.count == 1 {
 		c.note(s, o, "the process %q is the program %q", first.Group+":"+first.Name, table.Name)
+	} else if table.Name != name {
+		c.doc.Note(draft.Place{File: s.file, Line: s.line}, s.name, "the program is %q", table.Name)
 	}
 	b.group(table, grouped)
 	c.programs[s] = append(c.programs[s], table)

@@ -104,8 +104,8 @@ func TestListener(t *testing.T) {
 	}
 }
 
-// underBoth calls f while supervisord has the file that conf makes for the directory "was", and then
-// while superd has an import of the one for "is". It returns both results.
+// underBoth calls f while supervisord has the file that conf makes for the directory "was", and
+// then while superd has an import of the one for "is". It returns both results.
 func underBoth[T any](t *testing.T, s *harness.Site, conf func(name string) string, f func(name string) T) (was, is T) {
 	t.Helper()
 	cmd := exec.Command("/usr/bin/supervisord", "-n", "-c", conf("was"))
@@ -193,8 +193,8 @@ while True:
     childutils.listener.ok(sys.stdout)
 `
 
-// TestListenerPool: each event goes to one process of a pool under both, comes again if that ends or
-// rejects it, and is dropped if it waits in a full buffer.
+// TestListenerPool: each event goes to one process of a pool under both, comes again if that ends
+// or rejects it, and is dropped if it waits in a full buffer.
 func TestListenerPool(t *testing.T) {
 	s := newSite(t)
 	conf := func(name string) string {
