@@ -62,7 +62,7 @@ func TestOdd(t *testing.T) {
 		{"a byte order mark", "pm2", []sourceFile{{"pm2.json", mark + "{\"apps\":\r\n[{\"script\": \"a.js\"}]}\r\n"}},
 			[]string{`command = "node a.js"`}, ""},
 		{"numbers, escapes and keys that are there twice", "pm2", []sourceFile{{"ecosystem.config.js", "module.exports = {apps: {" +
-			"name: 'a', script: 'x\\u{41}', name: 'b', env: {A: 0x10, B: 1.50, C: -0.5, D: 1_000}, autostart: false}};;\n"}},
+			"name: 'a', script: 'x\\u{41}', name: 'b', env: {A: 0x10, B: 1.50, C: -0.5, D: 1_000, E: undefined}, autostart: false}};;\n"}},
 			[]string{"[program.b]", `command     = "xA"`, `environment = { A = "16", B = "1.5", C = "-0.5", D = "1000" }`,
 				"autostart   = false"}, ""},
 		{"what is no app", "pm2", []sourceFile{{"pm2.json", `{"apps": [{"script": "a.js"}, "b.js", {"name": "c"}]}`}},

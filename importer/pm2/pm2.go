@@ -248,7 +248,9 @@ func (f *file) key(p *draft.Table, app *node, full, key string, n *node) {
 		p.Set("directory", f.doc.Path(n.text))
 	case "env":
 		for _, m := range n.members {
-			p.Env(m.key, m.value.text)
+			if m.value.text != "undefined" || m.value.kind == isText { // else it is not set
+				p.Env(m.key, m.value.text)
+			}
 		}
 	case "namespace":
 		p.Append("groups", draft.Name(n.text))
