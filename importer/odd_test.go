@@ -75,6 +75,9 @@ func TestOdd(t *testing.T) {
 		{"an included file that includes", "supervisord", []sourceFile{{"supervisord.conf", "[supervisord]\n[include]\nfiles=a.conf none.conf\n"},
 			{"a.conf", "[program:\u00e9]\ncommand=x\n[include]\nfiles=b\n"}}, []string{
 			`supervisord.conf:3: include.files: no file matches "none.conf"`, `a.conf:1: program:` + "\u00e9" + `: the program is "program"`}, ""},
+		{"a group that names a program twice", "supervisord", []sourceFile{{"supervisord.conf", "[supervisord]\n[group:g]\n" +
+			"programs=a,a\n[program:a]\ncommand=x\n[program:b]\ncommand=y\nnumprocs=2\nprocess_name=%(process_num)d\n" +
+			"[group:h]\nprograms=b,b\n"}}, []string{"[program.a]", "replicas = 2"}, "replicas = 4"},
 		{"a long line of anything", "supervisord", []sourceFile{{"supervisord.conf", strings.Repeat("x\xff", 500)}},
 			[]string{"…", "stands before the first section"}, strings.Repeat("x", 100)},
 		{"a one-shot without up", "s6", []sourceFile{{"a/", ""}, {"a/type", "oneshot\n"}}, []string{"a: it is a oneshot and has no file up"}, ""},
