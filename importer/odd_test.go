@@ -18,8 +18,10 @@ func TestOdd(t *testing.T) {
 		not          string
 	}{
 		{"a byte order mark", "procfile", []sourceFile{{"Procfile", mark + "web: serve\r\nworker: work\r\n"},
-			{".env", mark + "A=1\r\nB=2\r\n"}}, []string{"[program.web]\ncommand     = \"serve\"", "[program.worker]",
-			"Procfile:1: foreman ignores the line, since a byte order mark", ".env:1: foreman ignores the line"}, ""},
+			{".env", mark + "A=1\r\nB=2\r\n C=3\nD = 4\nE=5 \nF\n"}}, []string{"[program.web]\ncommand     = \"serve\"", "[program.worker]",
+			"Procfile:1: foreman ignores the line, since a byte order mark", ".env:1: foreman ignores the line, since a byte order mark stands before it: superd reads it",
+			".env:3: foreman ignores the line, since it has blanks", ".env:4: foreman ignores the line, since it has blanks",
+			".env:5: E: foreman keeps the blanks at the end", ".env:6: foreman ignores the line, and superd refuses the file"}, ".env:2"},
 		{"no command", "procfile", []sourceFile{{"Procfile", "a:  \nb: x\n"}}, []string{"Procfile:1: a: it has no command"}, "[program.a]"},
 		{"a continued line", "procfile", []sourceFile{{"Procfile", "a: x \\\n  y\n"}}, []string{
 			"Procfile:1: a: a Procfile has no continued lines", "Procfile:2: foreman ignores the line"}, ""},

@@ -74,7 +74,7 @@ func Import(system draft.System, path, dir string) (*draft.Document, error) {
 		}
 		name, command := found[1], strings.TrimSpace(found[2])
 		if command == "" {
-			doc.Note(at, name, "it has no command, and is left out: foreman starts it, which ends at once")
+			doc.Note(at, name, "it has no command: it is left out, as foreman leaves it out")
 			continue
 		}
 		if strings.HasSuffix(command, `\`) {
@@ -119,16 +119,23 @@ func readEnv(doc *draft.Document, path, content string, port int) int {
 	for line := range strings.Lines(content) {
 		number++
 		at := draft.Place{File: path, Line: number}
-		trimmed := strings.TrimSpace(line)
+		line = strings.TrimRight(line, "\r\n")
+		rest, marked := draft.CutMark([]byte(line))
+		trimmed := strings.TrimSpace(rest)
 		if trimmed == "" || strings.HasPrefix(trimmed, "#") {
 			continue
 		}
-		found := variable.FindStringSubmatch(trimmed)
-		if _, marked := draft.CutMark([]byte(trimmed)); marked {
-			doc.Note(at, "", "foreman ignores the line, and superd refuses the file: remove the byte order mark before it")
+		found := variable.FindStringSubmatch(line)
+		switch key, _, assigns := strings.Cut(trimmed, "="); {
+		case found != nil:
+		case assigns && key != "":
+			because := "since it has blanks at the begin or before the ="
+			if marked {
+				because = "since a byte order mark stands before it"
+			}
+			doc.Note(at, "", "foreman ignores the line, %s: superd reads it", because)
 			continue
-		}
-		if found == nil {
+		default:
 			doc.Note(at, "", "foreman ignores the line, and superd refuses the file: remove it")
 			continue
 		}
@@ -140,6 +147,8 @@ func readEnv(doc *draft.Document, path, content string, port int) int {
 		}
 		quoted := len(value) > 1 && (value[0] == '"' || value[0] == '\'') && value[len(value)-1] == value[0]
 		switch {
+		case strings.TrimRight(value, " \t") != value:
+			doc.Note(at, name, "foreman keeps the blanks at the end of the value, and superd does not: put it in '…'")
 		case !quoted && strings.Contains(value, " #"):
 			doc.Note(at, name, "the comment is a part of the value, for foreman and for superd")
 		case strings.Contains(value, `\n`) && quoted && value[0] == '"':
