@@ -32,6 +32,8 @@ func TestOdd(t *testing.T) {
 			`web.service:3: Service.Restart: systemd ignores it: "sometimes" is no policy`,
 			`Service.KillMode: systemd ignores it: "gently" is no mode`, `Service.RestartSec: systemd ignores it: "soon"`,
 			`Service.WatchdogSec: systemd ignores it: "later"`}, `restart = "on-failure"`},
+		{"half a header", "systemd", []sourceFile{{"web.service", "[Service]\nExecStart=/x\n[Install\nNice=5\n"}},
+			[]string{`web.service:3: systemd refuses the unit: "[Install" does not end with ]`}, ""},
 		{"two commands", "systemd", []sourceFile{{"web.service", "[Service]\nExecStart=/a\nExecStart=/b\n"}},
 			[]string{`command = "/b"`, "web.service:3: Service.ExecStart: systemd refuses the unit"}, ""},
 		{"drop-ins of prefixes and of all services", "systemd", []sourceFile{

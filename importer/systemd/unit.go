@@ -141,6 +141,10 @@ func (u *unit) read(doc *draft.Document, file, text string) {
 			section = line[1 : len(line)-1]
 			continue
 		}
+		if strings.HasPrefix(line, "[") {
+			doc.Note(at, "", "systemd refuses the unit: %q does not end with ]", line)
+			continue
+		}
 		key, value, ok := strings.Cut(line, "=")
 		if !ok || section == "" {
 			doc.Note(at, "", "systemd ignores the line: it is not of the form KEY=VALUE in a section")
