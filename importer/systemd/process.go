@@ -199,11 +199,11 @@ func (s *service) restart(a assignment) {
 	case "on-success":
 		t.Set("restart", "never")
 		s.note(a, "superd has no such policy: it is not restarted")
-	default:
-		s.note(a, "systemd ignores it: %q is no policy", a.value)
 	case "on-abnormal", "on-abort", "on-watchdog":
 		t.Set("restart", "on-failure")
 		s.note(a, "superd also restarts it after other failures; no_restart_exit_codes excludes some")
+	default:
+		s.note(a, "systemd ignores it: %q is no policy", a.value)
 	}
 }
 
