@@ -335,8 +335,8 @@ func TestPicture(t *testing.T) {
 	}
 }
 
-// topRoom returns the directory at the top that a package is in, and of commands the command or what
-// is below it. It leaves out internal, which many import.
+// topRoom returns the directory at the top that a package is in, and of commands the command or
+// what is below it. It leaves out internal, which many import.
 func topRoom(name string) string {
 	room, below, _ := strings.Cut(name, "/")
 	switch room {
