@@ -20,11 +20,11 @@ func TestGoldenDelivery(t *testing.T) {
 				ID: "17-1795677707350123", Number: 17, At: at, Condition: "failed", Instance: "web@2", Program: "web",
 				Groups: []string{"front"}, Text: "web@2 has failed: exit status 3", Reason: "exit status 3", ReasonKind: "exited",
 				State: "failed", Run: "9f86d081884c7d659a2feaa0c55ad015", Exit: &Exit{Code: new(3), Known: true},
-				Output: []string{"no settings"}, Since: at, Reminder: 1,
+				Output: []string{"no settings"}, Since: at, Reminder: 1, Recovers: []receiver.Condition{},
 			},
 			{
 				ID: "18-1795677708350123", Number: 18, At: at, Condition: "recovered", Instance: "db", Program: "db",
-				Since: at, Recovers: []receiver.Condition{"failed"},
+				Groups: []string{}, Output: []string{}, Since: at, Recovers: []receiver.Condition{"failed"},
 			},
 		},
 		More: []More{{Condition: "failed", Count: 2, Programs: []string{"api"}, First: 19, Last: 20}},
