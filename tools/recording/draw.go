@@ -17,8 +17,9 @@ const (
 
 // colours are those of SGR.
 var colours = map[string]string{
-	"1": "#ffffff", "2": "#8b93a5", "31": "#f7768e", "32": "#8fce6a", "33": "#e2b55a", "34": "#7aa2f7",
-	"35": "#bb9af7", "36": "#6fc6dd", "37": "#d6dae3", "90": "#8b93a5",
+	"1": "#ffffff", "2": "#8b93a5",
+	"31": "#f7768e", "32": "#8fce6a", "33": "#e2b55a", "34": "#7aa2f7", "35": "#bb9af7", "36": "#6fc6dd",
+	"91": "#ff9eb0", "92": "#b5e890", "93": "#f5d78e", "94": "#a3c0ff", "95": "#d6bcff", "96": "#a5e3f2",
 }
 
 // draw writes a picture of a recording.

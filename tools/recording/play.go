@@ -42,6 +42,9 @@ func play(c *cast) (*screen, error) {
 					return nil, fmt.Errorf("%q: only colours can be drawn", text)
 				}
 				style, text = strings.TrimPrefix(parameters, "0"), after
+				if style != "" && colours[style] == "" {
+					return nil, fmt.Errorf("%q: an unknown colour", "\x1b["+parameters+"m")
+				}
 			case text[0] == '\r':
 				column, text = 0, text[1:]
 			case text[0] == '\n':

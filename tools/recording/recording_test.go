@@ -105,7 +105,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("readCast(%q) = %v, want an error", text, c)
 		}
 	}
-	for _, text := range []string{"\x1b[2J", "\x1b]0;title\a", "\a"} {
+	for _, text := range []string{"\x1b[2J", "\x1b[48;5;1m", "\x1b]0;title\a", "\a"} {
 		if s, err := play(&cast{Width: 5, Height: 2, events: []event{{0, text}}}); err == nil {
 			t.Errorf("play(%q) = %v, want an error", text, s)
 		}
