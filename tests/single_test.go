@@ -162,9 +162,9 @@ func TestSingleReaps(t *testing.T) {
 	}
 }
 
-// TestSingleMask: the command blocks and ignores the signals that superd was started with as blocked
-// and ignored, as far as the runtime of Go does not change them. Those of real time are queued: each
-// of a burst gets to the command.
+// TestSingleMask: the command blocks and ignores the signals that superd was started with as
+// blocked and ignored, as far as the runtime of Go does not change them. Those of real time are
+// queued: each of a burst gets to the command.
 func TestSingleMask(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, "")
