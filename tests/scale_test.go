@@ -282,7 +282,7 @@ func TestProgramWithoutInstances(t *testing.T) {
 		{"status db", 3, ""},
 		{"status --brief none", 3, ""},
 		{"logs db", 0, ""},
-		{"why web", 0, "It waits for db, which has " + scaled},
+		{"why web", 0, "): waits for db, which has " + scaled},
 	} {
 		if r := s.Ctl(strings.Fields(tt.args)...); r.Exit != tt.exit || !strings.Contains(r.Out+r.ErrOut, tt.message) {
 			t.Errorf("ctl %s: exit status %d, want %d\n%s%s\nwant %q", tt.args, r.Exit, tt.exit, r.Out, r.ErrOut, tt.message)
