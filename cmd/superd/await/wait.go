@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"superd/control"
@@ -68,4 +70,29 @@ func (a *Condition) result(err, absent error, timeout time.Duration) error {
 		return fmt.Errorf("wait for %s: %w any more", a.Name, control.ErrNoSuperd)
 	}
 	return err
+}
+
+// Reload returns when a reload with that result is done: what it has started is up or has failed,
+// what it has stopped is down, and no rolling restart is under way, also of an earlier reload.
+// timeout is as for [control.Client.Await].
+func Reload(ctx context.Context, client *control.Client, done *control.ReloadResult, timeout time.Duration) ([]control.CommandResult, error) {
+	concerned := map[string]bool{}
+	for _, c := range done.Programs {
+		if c.Change != control.ChangeUnchanged {
+			concerned[c.Program] = true
+		}
+	}
+	all, err := client.Status(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].Rolling != nil {
+			concerned[all[i].Program] = true
+		}
+	}
+	if len(concerned) == 0 {
+		return nil, nil
+	}
+	return client.Await(ctx, slices.Sorted(maps.Keys(concerned)), timeout)
 }
