@@ -281,6 +281,11 @@ func TestProgramWithoutInstances(t *testing.T) {
 		{"stop db", 0, ""},
 		{"status db", 3, ""},
 		{"status --brief none", 3, ""},
+		{"status none web", 3, "none has no instances"},
+		{"status web none", 3, "Defined: "},
+		{"show none", 0, "none has no instances"},
+		{"is-active none", 3, "none has no instances"},
+		{"list-dependencies", 0, "none: no instances"},
 		{"logs db", 0, ""},
 		{"why web", 0, "): waits for db, which has " + scaled},
 	} {
