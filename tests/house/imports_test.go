@@ -85,7 +85,7 @@ var allowed = map[string]string{
 	"procs/linux/proctree":  "config internal/procfs internal/workers pidfd procs/host",
 	"procs/linux/linuxtest": "config config/environ internal/procfs loop pidfd procs/host",
 	"procs/counters":        "procs/fsm",
-	"procs/deps":            "",
+	"procs/deps":            "config config/cycle",
 	"procs/diagnosis": `config config/enablement internal/words logs procs/eventlog procs/fsm procs/host
 		procs/probe`,
 	"procs/outputevents":  `internal/words logs loop procs/eventlog procs/fsm procs/handover procs/instance`,
