@@ -15,11 +15,12 @@ until_() {
 }
 has() { [ "$(cat "$1")" = "$2" ]; }
 
+systemctl --version | head -1
 systemctl daemon-reload
 cd "$1"
 for unit in *.service *.target *.socket *.timer; do
 	case $unit in *@*) continue ;; esac
-	if grep -q '^\[Install\]' "$unit"; then systemctl enable --now "$unit"; fi
+	if grep -q '^\[Install\]' "$unit"; then systemctl enable --quiet --now "$unit"; fi
 done
 until_ systemctl is-active db.service web@1.service web@2.service job.timer echo.socket
 until_ has /run/web-1 'a $b 100% "c" 1'
