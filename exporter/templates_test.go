@@ -55,3 +55,30 @@ health = { exec = ["/bin/r", "$(date)"] }
 		}
 	}
 }
+
+// TestHome: in units of the system %h is the home of root, not that of the user.
+func TestHome(t *testing.T) {
+	const text = `
+[program.p]
+user = "daemon"
+environment = { CONFIG = "${HOME}/.p" }
+directory = "${HOME}"
+command = ["/bin/p", "${HOME}/x"]
+`
+	f, err := exporter.Find("systemd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := f.Export(loadText(t, t.TempDir(), text), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"WorkingDirectory=~", "ExecStart=/bin/p ${HOME}/x",
+		"# environment: ${HOME} is not known there: write its value",
+	} {
+		if !strings.Contains(e.Files[0].Text, line+"\n") {
+			t.Errorf("the unit has no line %s:\n%s", line, e.Files[0].Text)
+		}
+	}
+}
