@@ -6,12 +6,14 @@
 package importer
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"superd/importer/compose"
 	"superd/importer/draft"
@@ -41,7 +43,7 @@ func Formats() []Format {
 		{"systemd", "a unit: NAME.service, with NAME.socket, NAME.timer and NAME.service.d beside it",
 			systemd.Import},
 		{"s6", "a service directory of s6 or runit, or a directory of those, or of s6-rc", s6.Import},
-		{"pm2", "ecosystem.config.js or .json of pm2", pm2.Import},
+		{"pm2", "ecosystem.config.js, .json or .yml of pm2", pm2.Import},
 		{"nomad", "a job of Nomad that superd export has written", exported.Import},
 		{"kubernetes", "manifests of Kubernetes that superd export has written", exported.Import},
 	}
@@ -88,6 +90,8 @@ var names = []struct{ prefix, suffix, format string }{
 	{"ecosystem", ".js", "pm2"},
 	{"ecosystem", ".cjs", "pm2"},
 	{"ecosystem", ".json", "pm2"},
+	{"ecosystem", ".yml", "pm2"},
+	{"ecosystem", ".yaml", "pm2"},
 	{"", ".config.js", "pm2"},
 	{"pm2", ".json", "pm2"},
 	{"", ".nomad.hcl", "nomad"},
@@ -102,6 +106,7 @@ var marks = []struct{ text, format string }{
 	{"\n[Socket]", "systemd"},
 	{"\nprocesses:", "process-compose"},
 	{"\nservices:", "compose"},
+	{"\napps:", "pm2"},
 	{"module.exports", "pm2"},
 	{`"apps"`, "pm2"},
 	{"\napiVersion: apps/", "kubernetes"},
@@ -160,28 +165,62 @@ func Import(f Format, path, target string) (*draft.Document, error) {
 		dir = ""
 	}
 	system, mode := draft.Machine(), fs.FileMode(0o644)
-	read := system.ReadFile
+	read, isRead := system.ReadFile, map[string]bool{}
+	var notes []draft.Note
 	system.ReadFile = func(path string) ([]byte, error) {
 		text, err := read(path)
-		if info, statErr := os.Stat(path); err == nil && statErr == nil {
+		if err != nil {
+			return nil, err
+		}
+		if info, err := os.Stat(path); err == nil {
 			mode &= info.Mode() | 0o200
 		}
-		return text, err
+		if !isRead[path] {
+			isRead[path] = true
+			notes = append(notes, encoding(path, text)...)
+		}
+		return text, nil
 	}
 	importFile := f.Import
 	if text, err := system.ReadFile(path); err == nil && exported.Marked(string(text)) {
 		importFile = exported.Import // whatever its format is
 	}
 	doc, err := importFile(system, path, dir)
+	if err != nil && len(notes) > 0 {
+		return nil, fmt.Errorf("%w (%s)", err, notes[0])
+	}
 	if err != nil {
 		return nil, err
 	}
-	doc.Mode = mode
+	doc.Mode, doc.Notes = mode, append(doc.Notes, notes...)
 	if dir != "" && !doc.Defaults.Has("directory") && len(doc.Programs) > 0 {
 		doc.Defaults.Set("directory", dir)
 	}
 	doc.SortNotes()
 	return doc, nil
+}
+
+// encoding notes the first line that is no UTF-8, and the first one with a NUL byte.
+func encoding(path string, text []byte) (notes []draft.Note) {
+	noteAt := func(at int, what string) {
+		line := 1 + bytes.Count(text[:at], []byte("\n"))
+		notes = append(notes, draft.Note{Place: draft.Place{File: path, Line: line}, Text: what})
+	}
+	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
+		noteAt(0, "it seems to be UTF-16: save it as UTF-8")
+		return notes
+	}
+	if valid := len(bytes.ToValidUTF8(text, nil)); valid < len(text) {
+		at := 0
+		for r, size := utf8.DecodeRune(text); r != utf8.RuneError || size > 1; r, size = utf8.DecodeRune(text[at:]) {
+			at += size
+		}
+		noteAt(at, "the line is not UTF-8, which TOML is: \uFFFD stands for what is not")
+	}
+	if at := bytes.IndexByte(text, 0); at >= 0 {
+		noteAt(at, "the line has a NUL byte, which no argument and no variable can have")
+	}
+	return notes
 }
 
 func cause(err error) error {

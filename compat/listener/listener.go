@@ -4,10 +4,11 @@
 // (supervisord.org/events.html). superd starts `superd eventlistener` as the program, which starts
 // the listener, follows superd's event log by the control socket, and speaks the protocol with the
 // listener. To superd it is a program as any other: with the listener it ends, is restarted, and
-// logs what that writes to standard error.
+// logs what that writes to standard error. A pool has several processes of the listener, of which
+// each event goes to one.
 //
-// One goroutine, that of [Run], has all state. Others read from superd and from the listener, and
-// write to the listener; each may block, and ends with the context.
+// One goroutine, that of [Run], has all state. Others read from superd and from the processes, and
+// write to these; each may block, and ends with the context or the process.
 package listener
 
 import (
@@ -15,7 +16,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"os/signal"
 	"strings"
 	"time"
@@ -26,6 +26,7 @@ import (
 // Options say which listener gets which events.
 type Options struct {
 	Command      []string
+	Processes    int // of the pool
 	Subscription Subscription
 	Buffer       int      // how many events wait for the listener at most
 	Pool         string   // name of the listener in the events
@@ -33,7 +34,7 @@ type Options struct {
 	LinesOf      []string // programs whose output is sent
 	MessagesOf   []string // programs whose messages are sent: output between marks
 	ServerURL    string   // of the socket for clients of supervisord; "": none
-	Process      string   // name of the listener's process
+	Process      string   // name of the listener's process; those of a pool add _00 and so on
 	// The instance and the invocation id of the run that the listener belongs to
 	Instance, Run string
 
@@ -41,12 +42,9 @@ type Options struct {
 	Log      func(format string, args ...any) // a message for the operator
 }
 
-// killDelay is how long a listener that violates the protocol may take to end.
-const killDelay = 10 * time.Second
-
 // Run runs the listener and returns its exit status when it has ended: 128 and the number of the
-// signal that ended it, as in a shell. The error is that of a listener that can't be started, or
-// that violates the protocol.
+// signal that ended it, as in a shell. That of a pool is the status of the process that has ended
+// last. The error is that of a listener that can't be started, or that violates the protocol.
 func Run(ctx context.Context, api API, o *Options) (status int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -55,8 +53,8 @@ func Run(ctx context.Context, api API, o *Options) (status int, err error) {
 	signal.Notify(signals, forwarded...)
 	defer signal.Stop(signals)
 
-	child, err := start(ctx, o)
-	if err != nil {
+	p := newPool(ctx, o)
+	if err := p.start(); err != nil {
 		return 0, fmt.Errorf("start event listener: %w", err)
 	}
 	events := make(chan Event)
@@ -74,29 +72,18 @@ func Run(ctx context.Context, api API, o *Options) (status int, err error) {
 	if o.ServerURL != "" && o.Subscription.Has("REMOTE_COMMUNICATION") {
 		go s.remote(ctx)
 	}
-	r := &relay{Options: o, child: child, queue: queue{limit: o.Buffer}}
-	for {
+	for !p.over {
 		select {
 		case e := <-events:
-			r.queue.add(e)
-		case text, open := <-child.output:
-			if !open {
-				child.output = nil // the listener is about to end, or can't answer any more
-			} else if r.violation == nil {
-				r.read(text)
-			}
+			p.queue.add(e)
+		case report := <-p.reports:
+			report()
 		case sig := <-signals:
-			child.signal(sig)
-		case <-r.kill:
-			child.kill()
-		case status := <-child.ended:
-			if r.violation != nil {
-				return 0, r.violation
-			}
-			return status, nil
+			p.signal(sig)
 		}
-		r.dispatch()
+		p.dispatch()
 	}
+	return p.status, p.err
 }
 
 // serverTimeout bounds the wait for the socket for clients of supervisord.
@@ -122,118 +109,3 @@ func (o *Options) awaitServer(ctx context.Context) {
 		time.Sleep(pause)
 	}
 }
-
-// A relay speaks with the listener.
-type relay struct {
-	*Options
-	child *child
-	protocol
-	queue queue
-
-	current   numbered // the event whose result is due
-	violation error    // nil: the listener keeps to the protocol
-	kill      <-chan time.Time
-}
-
-// read takes what the listener has written.
-func (r *relay) read(text []byte) {
-	result, done, err := r.protocol.read(text)
-	if done && result != "OK" {
-		r.Log("event %d (%s) was rejected with %s, and is sent again", r.current.serial, r.current.Name, excerpt([]byte(result)))
-		r.queue.putBack(r.current)
-	}
-	if err == nil {
-		return
-	}
-	// supervisord keeps such a process and sends it nothing any more. Ended it is restarted.
-	r.violation = fmt.Errorf("end event listener: %w", err)
-	r.child.terminate()
-	r.kill = time.After(killDelay)
-}
-
-// dispatch sends the next event if the listener is ready for one.
-func (r *relay) dispatch() {
-	// One that answers without reading gets no more than it has room for
-	if r.phase != ready || r.violation != nil || len(r.child.input) == cap(r.child.input) {
-		return
-	}
-	e, ok := r.queue.next()
-	if !ok {
-		return
-	}
-	if n := r.queue.takeDropped(); n > 0 {
-		r.Log("%d of the oldest events dropped: the listener was not ready in time, and --buffer is %d", n, r.Buffer)
-	}
-	r.current = e
-	r.protocol.sent()
-	r.child.input <- e.envelope(r.Server, r.Pool)
-}
-
-// A child is the process of the listener.
-type child struct {
-	cmd    *exec.Cmd
-	input  chan<- []byte // room for one event: the next is sent when the listener has answered
-	output <-chan []byte // closed at the end of its output
-	ended  <-chan int    // exit status
-}
-
-// start starts the listener.
-func start(ctx context.Context, o *Options) (*child, error) {
-	cmd := exec.Command(o.Command[0], o.Command[1:]...)
-	cmd.Env = append(os.Environ(), "SUPERVISOR_ENABLED=1",
-		"SUPERVISOR_PROCESS_NAME="+o.Process, "SUPERVISOR_GROUP_NAME="+o.Pool)
-	cmd.Stderr = os.Stderr
-	detach(cmd)
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	input, output, ended := make(chan []byte, 1), make(chan []byte), make(chan int, 1)
-	go func() {
-		for {
-			select {
-			case text := <-input:
-				_, _ = stdin.Write(text) // after an error the listener ends, or gets no more
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	go func() {
-		defer close(output)
-		for {
-			text := make([]byte, 4096)
-			n, err := stdout.Read(text)
-			if n > 0 {
-				select {
-				case output <- text[:n]:
-				case <-ctx.Done():
-					return
-				}
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	go func() {
-		state, err := cmd.Process.Wait()
-		if err != nil {
-			ended <- statusUnknown
-			return
-		}
-		ended <- statusOf(state)
-	}()
-	return &child{cmd, input, output, ended}, nil
-}
-
-func (c *child) signal(sig os.Signal) { _ = c.cmd.Process.Signal(sig) } // an error: it has ended
-func (c *child) terminate()           { c.signal(terminate) }
-func (c *child) kill()                { _ = c.cmd.Process.Kill() }

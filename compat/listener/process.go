@@ -18,6 +18,9 @@ var forwarded = []os.Signal{
 	syscall.SIGCONT, syscall.SIGWINCH,
 }
 
+// stops are the signals by which a listener is usually stopped.
+var stops = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT}
+
 // detach gives the listener a process group of its own, so that a signal to that of the program
 // reaches it once: forwarded.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
@@ -25,7 +28,13 @@ func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: tru
 // statusOf returns an exit status as a shell has it.
 func statusOf(state *os.ProcessState) int {
 	if w, ok := state.Sys().(syscall.WaitStatus); ok && w.Signaled() {
-		return 128 + int(w.Signal())
+		return signalStatus(w.Signal())
 	}
 	return state.ExitCode()
+}
+
+// signalStatus returns the exit status of a process that a signal has ended.
+func signalStatus(sig os.Signal) int {
+	number, _ := sig.(syscall.Signal)
+	return 128 + int(number)
 }

@@ -53,7 +53,7 @@ func NewHandler(s *Supervisor, role func(*http.Request) Role, open OpenFunc, pid
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// Each request may take a connection to superd, which the owner needs.
 	if h.Role(r) < Owner {
-		if h.requests.Add(1); h.requests.Load() > maxRequests {
+		if h.requests.Add(1) > maxRequests {
 			h.requests.Add(-1)
 			http.Error(w, "too many requests at the same time", http.StatusServiceUnavailable)
 			return

@@ -37,6 +37,10 @@ func Import(system draft.System, path, dir string) (*draft.Document, error) {
 		}
 	}
 	c.doc.Head = root.Comments
+	if root.Further > 0 {
+		c.doc.Note(draft.Place{File: path, Line: root.Further}, "", "compose merges this document with the first one, "+
+			"which alone is imported")
+	}
 	services := root.Get("services")
 	if !services.IsMap() {
 		return nil, fmt.Errorf("read %s: there are no services", path)
@@ -84,6 +88,7 @@ type file struct {
 	doc      *draft.Document
 	programs map[string]*draft.Table // by the names of services
 	env      map[string]string       // of the .env beside it
+	assumed  []string                // references that were imported as if their variables are set
 }
 
 func (c *file) note(n *yamltree.Node, key, format string, args ...any) {
@@ -96,8 +101,14 @@ func (c *file) service(name string, n *yamltree.Node, healthy, once bool) {
 	args := slices.Concat(entrypoint, command)
 	if len(args) == 0 {
 		from := "the image " + n.Get("image").Text()
-		if n.Get("build") != nil {
+		switch {
+		case n.Get("build") != nil:
 			from = "its Dockerfile"
+		case n.Get("extends") != nil:
+			from = "the service that it extends"
+		case n.Get("image") == nil:
+			c.note(n, "services."+name, "compose refuses it: it has no image and no build")
+			return
 		}
 		c.note(n, "services."+name, "can't be imported: its command is in %s. superd runs programs of this "+
 			"machine: install it, and write [program.%s] with its command", from, draft.Name(name))
@@ -105,11 +116,16 @@ func (c *file) service(name string, n *yamltree.Node, healthy, once bool) {
 	}
 	t := c.doc.Program(name)
 	c.programs[name] = t
+	if t.Name != name {
+		c.note(n, "services."+name, "the program is %q", t.Name)
+	}
 	t.Comments = n.Comments
 	t.Set("command", draft.Command(args))
+	c.noteAssumed(n, "services."+name+".command")
 	for _, m := range n.Members() {
 		t.Comment(m.Value.Comments...)
 		c.key(t, "services."+name+"."+m.Key, m.Key, m.Value)
+		c.noteAssumed(m.Value, "services."+name+"."+m.Key)
 	}
 	t.Flush()
 	if once {
@@ -123,6 +139,14 @@ func (c *file) service(name string, n *yamltree.Node, healthy, once bool) {
 			t.Set("ready.exec", test)
 		}
 	}
+}
+
+// noteAssumed notes the references in a key that superd has no notation for.
+func (c *file) noteAssumed(n *yamltree.Node, key string) {
+	for _, reference := range c.assumed {
+		c.note(n, key, "superd has no %s: it is imported as if the variable is set", reference)
+	}
+	c.assumed = nil
 }
 
 // command returns a command or an entrypoint.
@@ -217,6 +241,7 @@ func (c *file) variable(text string) string {
 	case strings.HasPrefix(rest, ":?") || strings.HasPrefix(rest, "?"):
 		return "${" + name + "}"
 	case strings.HasPrefix(rest, ":+") || strings.HasPrefix(rest, "+"):
+		c.assumed = append(c.assumed, "${"+text+"}")
 		return strings.TrimLeft(rest, ":+")
 	case hasFallback && !strings.ContainsAny(fallback, "{}"):
 		return "${" + name + ":-" + strings.ReplaceAll(fallback, "$", "$$") + "}"

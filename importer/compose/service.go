@@ -31,7 +31,7 @@ func (c *file) key(t *draft.Table, full, key string, n *yamltree.Node) {
 			if m.Value.IsNull() {
 				continue // superd passes its environment on
 			}
-			t.Env(m.Key, c.interpolate(m.Value.Text(), false))
+			t.Env(m.Key, c.interpolate(m.Value.Plain(), false))
 		}
 		for _, s := range n.Items() {
 			if name, value, ok := strings.Cut(s.Text(), "="); ok {
@@ -76,7 +76,7 @@ func (c *file) key(t *draft.Table, full, key string, n *yamltree.Node) {
 			}
 		}
 	case "tty":
-		if n.Text() == "true" {
+		if n.IsTrue() {
 			t.Set("pty", true)
 		}
 	case "labels":
@@ -153,7 +153,7 @@ func (c *file) key(t *draft.Table, full, key string, n *yamltree.Node) {
 		note("programs have the network of the machine: they reach each other at 127.0.0.1, not by the " +
 			"names of services")
 	case "read_only":
-		if n.Text() == "true" {
+		if n.IsTrue() {
 			note(`near is sandbox.protect_system = "strict"`)
 		}
 	case "tmpfs":

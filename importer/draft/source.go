@@ -3,6 +3,7 @@ package draft
 import (
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // A System is what an importer may look at: files and the environment, real or a test's.
@@ -47,6 +48,12 @@ func readFile(path string) ([]byte, error) {
 		return nil, &os.PathError{Op: "read", Path: path, Err: errTooLarge}
 	}
 	return os.ReadFile(path)
+}
+
+// CutMark returns a text without the byte order mark that some editors put before it, and whether
+// it has one.
+func CutMark(text []byte) (rest string, marked bool) {
+	return strings.CutPrefix(string(text), "\uFEFF")
 }
 
 type sourceError string

@@ -2,6 +2,7 @@ package pm2
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"unicode"
@@ -34,7 +35,7 @@ const (
 )
 
 func (n *node) get(key string) *node {
-	for i := range n.members {
+	for i := len(n.members) - 1; i >= 0; i-- { // of a key that is there twice the last one counts
 		if n.members[i].key == key {
 			return &n.members[i].value
 		}
@@ -99,8 +100,9 @@ func read(text string) (*node, error) {
 		return nil, err
 	}
 	r.space()
-	r.take(";")
-	r.space()
+	for r.take(";") {
+		r.space()
+	}
 	if r.rest != "" {
 		return nil, r.fail()
 	}
@@ -172,8 +174,8 @@ func (r *reader) value() (n node, err error) {
 	case c == '-' || '0' <= c && c <= '9':
 		n.kind = isNumber
 		end := len(r.rest) - len(strings.TrimLeft(r.rest, "-+.0123456789abcdefxABCDEFX_"))
-		n.text = strings.ReplaceAll(r.rest[:end], "_", "")
-		if _, parseErr := strconv.ParseFloat(n.text, 64); parseErr != nil {
+		ok := false
+		if n.text, ok = number(r.rest[:end]); !ok {
 			return n, r.fail()
 		}
 		r.skip(end)
@@ -192,6 +194,23 @@ func (r *reader) value() (n node, err error) {
 		}
 	}
 	return n, err
+}
+
+// number returns a number as JavaScript prints it: 0x10 is 16, and 1.50 is 1.5.
+func number(literal string) (text string, ok bool) {
+	if whole, err := strconv.ParseInt(literal, 0, 64); err == nil {
+		return strconv.FormatInt(whole, 10), true
+	}
+	const exponentFrom = 1e21
+	v, err := strconv.ParseFloat(strings.ReplaceAll(literal, "_", ""), 64)
+	if err != nil {
+		return "", false
+	}
+	format := byte('f')
+	if math.Abs(v) >= exponentFrom {
+		format = 'g'
+	}
+	return strconv.FormatFloat(v, format, -1, 64), true
 }
 
 // word returns the name at the beginning of the rest.
@@ -319,6 +338,12 @@ func escape(b *strings.Builder, s string) int {
 		'\n': "", '0': "\x00"}[s[0]]; known {
 		b.WriteString(c)
 		return 1
+	}
+	if code, _, ok := strings.Cut(strings.TrimPrefix(s, "u{"), "}"); ok && strings.HasPrefix(s, "u{") {
+		if n, err := strconv.ParseUint(code, 16, 21); err == nil {
+			b.WriteRune(rune(n))
+			return len("u{}") + len(code)
+		}
 	}
 	for prefix, digits := range map[byte]int{'x': 2, 'u': 4} {
 		if s[0] == prefix && len(s) > digits {

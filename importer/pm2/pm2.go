@@ -22,8 +22,21 @@ func Import(system draft.System, path, dir string) (*draft.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := read(string(text))
+	source, _ := draft.CutMark(text)
+	if strings.TrimSpace(source) == "" {
+		return nil, fmt.Errorf("read %s: it is empty", path)
+	}
+	var root *node
+	ext := filepath.Ext(path)
+	if ext == ".yml" || ext == ".yaml" {
+		root, err = readYAML(text)
+	} else {
+		root, err = read(source)
+	}
 	if code, ok := errors.AsType[*notLiteral](err); ok {
+		if ext == ".json" {
+			return nil, fmt.Errorf("read %s: line %d: %q is not JSON", path, code.line, code.code)
+		}
 		return nil, fmt.Errorf("read %s: %w. Have node write JSON, and import that: node -p "+
 			`"JSON.stringify(require('./%s'), null, 2)" > ecosystem.json`, path, code, filepath.Base(path))
 	}
@@ -37,7 +50,9 @@ func Import(system draft.System, path, dir string) (*draft.Document, error) {
 		apps = root.items
 	case root.get("apps") != nil:
 		f.doc.Head = append(root.comments, root.get("apps").comments...)
-		apps = root.get("apps").items
+		if apps = root.get("apps").items; root.get("apps").kind == isObject {
+			apps = []node{*root.get("apps")}
+		}
 		for _, m := range root.members {
 			if m.key != "apps" {
 				f.note(&m.value, m.key, "superd has no counterpart")
@@ -47,6 +62,8 @@ func Import(system draft.System, path, dir string) (*draft.Document, error) {
 	for i := range apps {
 		if apps[i].kind == isObject {
 			f.app(&apps[i], i)
+		} else {
+			f.note(&apps[i], fmt.Sprintf("apps[%d]", i), "it is no object")
 		}
 	}
 	if len(f.doc.Programs) == 0 {
@@ -79,9 +96,9 @@ var interpreters = map[string]string{".js": "node", ".cjs": "node", ".mjs": "nod
 
 // app imports one app.
 func (f *file) app(n *node, index int) {
-	script := text(n, "script")
+	script := text(n, "script", "exec")
 	if script == "" {
-		f.note(n, "apps", "it has no script")
+		f.note(n, fmt.Sprintf("apps[%d]", index), "it has no script")
 		return
 	}
 	name := text(n, "name")
@@ -221,7 +238,7 @@ func (f *file) key(p *draft.Table, app *node, full, key string, n *node) {
 		return
 	}
 	switch key {
-	case "name", "script", "args", "interpreter", "exec_interpreter", "interpreter_args", "interpreterArgs",
+	case "name", "script", "exec", "args", "interpreter", "exec_interpreter", "interpreter_args", "interpreterArgs",
 		"node_args", "vizion", "force", "pmx", "automation", "treekill", "source_map_support",
 		"disable_source_map_support", "log_type":
 		if key == "treekill" && n.text == "false" {
@@ -231,7 +248,9 @@ func (f *file) key(p *draft.Table, app *node, full, key string, n *node) {
 		p.Set("directory", f.doc.Path(n.text))
 	case "env":
 		for _, m := range n.members {
-			p.Env(m.key, m.value.text)
+			if m.value.text != "undefined" || m.value.kind == isText { // else it is not set
+				p.Env(m.key, m.value.text)
+			}
 		}
 	case "namespace":
 		p.Append("groups", draft.Name(n.text))
@@ -241,6 +260,10 @@ func (f *file) key(p *draft.Table, app *node, full, key string, n *node) {
 		if strings.HasPrefix(n.text, "cluster") {
 			note("superd has no cluster mode, in which workers share a port: let superd listen (`sockets`), or " +
 				"give each replica a port (${8000+SUPERD_REPLICA})")
+		}
+	case "autostart":
+		if n.text == "false" {
+			p.Set("autostart", false)
 		}
 	case "autorestart":
 		if n.text == "false" {
@@ -288,7 +311,7 @@ func (f *file) key(p *draft.Table, app *node, full, key string, n *node) {
 		if n.text != "0" && n.kind == isText {
 			note("superd restarts no service by the clock: a one-shot with `schedule` can execute `superd ctl restart %s`", p.Name)
 		}
-	case "out_file", "output", "out", "error_file", "error", "err_file", "log_file", "log", "merge_logs",
+	case "out_file", "output", "out", "out_log", "error_file", "error", "err_file", "err_log", "log_file", "log", "merge_logs",
 		"combine_logs", "disable_logs":
 		f.log(p, app)
 	case "log_date_format", "time":
@@ -325,7 +348,7 @@ func (f *file) log(p *draft.Table, app *node) {
 	if p.Has("log.file") || p.Has("log.stderr") {
 		return
 	}
-	out, failed := text(app, "out_file", "output", "out"), text(app, "error_file", "error", "err_file")
+	out, failed := text(app, "out_file", "output", "out", "out_log"), text(app, "error_file", "error", "err_file", "err_log")
 	both := text(app, "log_file", "log")
 	if on(app.get("disable_logs")) {
 		out, failed = "/dev/null", "/dev/null"

@@ -28,6 +28,9 @@ func Import(system draft.System, path, dir string) (*draft.Document, error) {
 	}
 	c := &file{path: path, doc: draft.New(dir), programs: map[string]*draft.Table{}, shell: []string{"bash", "-c"}}
 	c.doc.Head = root.Comments
+	if root.Further > 0 {
+		c.doc.Note(draft.Place{File: path, Line: root.Further}, "", "process-compose reads the first document only")
+	}
 	if command := root.Get("shell", "shell_command").Text(); command != "" {
 		c.shell = []string{command, root.Get("shell", "shell_argument").Text()}
 	}
@@ -142,8 +145,15 @@ func (c *file) process(name string, n *yamltree.Node, once bool) {
 	c.programs[name] = t
 	t.Comments = n.Comments
 	full := "processes." + name
+	if t.Name != name {
+		c.note(n, full, "the program is %q", t.Name)
+	}
 	for _, m := range n.Members() {
 		t.Comment(m.Value.Comments...)
+		if m.Key == "entrypoint" && n.Get("command").Text() != "" {
+			c.note(m.Value, full+"."+m.Key, "process-compose ignores it, since there is a command")
+			continue
+		}
 		c.key(t, full+"."+m.Key, m.Key, m.Value)
 		if m.Key == "command" && m.Value.Trailing != "" {
 			t.Trailing("command", m.Value.Trailing)
@@ -171,7 +181,7 @@ func (c *file) key(t *draft.Table, full, key string, n *yamltree.Node) {
 		if strings.Contains(n.Text(), "{{") {
 			note("superd has no templates: write what {{…}} stands for")
 		}
-		if shell {
+		if shell && !t.Has("kill_mode") {
 			t.Set("kill_mode", "tree") // a shell passes no signal on
 		}
 	case "entrypoint":
@@ -187,7 +197,7 @@ func (c *file) key(t *draft.Table, full, key string, n *yamltree.Node) {
 	case "namespace":
 		t.Append("groups", draft.Name(n.Text()))
 	case "disabled":
-		if n.Text() == "true" {
+		if n.IsTrue() {
 			t.Set("autostart", false)
 		}
 	case "replicas":
@@ -209,16 +219,16 @@ func (c *file) key(t *draft.Table, full, key string, n *yamltree.Node) {
 	case "shutdown":
 		c.shutdown(t, full, n)
 	case "is_daemon":
-		if n.Text() == "true" {
+		if n.IsTrue() {
 			t.Set("type", "forking")
 		}
 	case "depends_on":
 	case "is_tty", "is_interactive":
-		if n.Text() == "true" {
+		if n.IsTrue() {
 			note("the program has no terminal")
 		}
 	case "is_elevated":
-		if n.Text() == "true" {
+		if n.IsTrue() {
 			note("superd runs it as its own user: a superd of root, or `user` in the others, has that effect")
 		}
 	case "schedule":
@@ -265,7 +275,7 @@ func (c *file) availability(t *draft.Table, full string, n *yamltree.Node) {
 				t.Set("backoff.max", draft.Seconds(v))
 			}
 		case "exit_on_end":
-			if m.Value.Text() == "true" {
+			if m.Value.IsTrue() {
 				t.Set("essential", true)
 			}
 		case "max_restarts":
@@ -338,6 +348,9 @@ func (c *file) shutdown(t *draft.Table, full string, n *yamltree.Node) {
 				t.Set("stop_timeout", draft.Seconds(v))
 			}
 		case "parent_only":
+			if m.Value.IsTrue() {
+				t.Set("kill_mode", "main-first")
+			}
 		default:
 			c.note(m.Value, full+"."+m.Key, "superd has no counterpart")
 		}

@@ -51,7 +51,12 @@ func Import(system draft.System, path, dir string) (*draft.Document, error) {
 	var comments []string
 	seen := map[string]bool{}
 	number := 0
-	for line := range strings.Lines(strings.ReplaceAll(string(text), "\r\n", "\n")) {
+	lines, marked := draft.CutMark(text)
+	if marked {
+		doc.Note(draft.Place{File: path, Line: 1}, "", "foreman ignores the line, since a byte order mark stands "+
+			"before it: superd reads it")
+	}
+	for line := range strings.Lines(strings.ReplaceAll(lines, "\r\n", "\n")) {
 		number++
 		line = strings.TrimSuffix(line, "\n")
 		at := draft.Place{File: path, Line: number}
@@ -68,6 +73,13 @@ func Import(system draft.System, path, dir string) (*draft.Document, error) {
 			continue
 		}
 		name, command := found[1], strings.TrimSpace(found[2])
+		if command == "" {
+			doc.Note(at, name, "it has no command: it is left out, as foreman leaves it out")
+			continue
+		}
+		if strings.HasSuffix(command, `\`) {
+			doc.Note(at, name, "a Procfile has no continued lines: foreman runs what stands in this one")
+		}
 		if seen[name] {
 			doc.Note(at, name, "it is there twice, and gets another name")
 		}
@@ -107,12 +119,23 @@ func readEnv(doc *draft.Document, path, content string, port int) int {
 	for line := range strings.Lines(content) {
 		number++
 		at := draft.Place{File: path, Line: number}
-		trimmed := strings.TrimSpace(line)
+		line = strings.TrimRight(line, "\r\n")
+		rest, marked := draft.CutMark([]byte(line))
+		trimmed := strings.TrimSpace(rest)
 		if trimmed == "" || strings.HasPrefix(trimmed, "#") {
 			continue
 		}
-		found := variable.FindStringSubmatch(trimmed)
-		if found == nil {
+		found := variable.FindStringSubmatch(line)
+		switch key, _, assigns := strings.Cut(trimmed, "="); {
+		case found != nil:
+		case assigns && key != "":
+			because := "since it has blanks at the begin or before the ="
+			if marked {
+				because = "since a byte order mark stands before it"
+			}
+			doc.Note(at, "", "foreman ignores the line, %s: superd reads it", because)
+			continue
+		default:
 			doc.Note(at, "", "foreman ignores the line, and superd refuses the file: remove it")
 			continue
 		}
@@ -124,6 +147,8 @@ func readEnv(doc *draft.Document, path, content string, port int) int {
 		}
 		quoted := len(value) > 1 && (value[0] == '"' || value[0] == '\'') && value[len(value)-1] == value[0]
 		switch {
+		case strings.TrimRight(value, " \t") != value:
+			doc.Note(at, name, "foreman keeps the blanks at the end of the value, and superd does not: put it in '…'")
 		case !quoted && strings.Contains(value, " #"):
 			doc.Note(at, name, "the comment is a part of the value, for foreman and for superd")
 		case strings.Contains(value, `\n`) && quoted && value[0] == '"':

@@ -118,7 +118,7 @@ func (t *tree) service(name, dir string) error {
 	case "oneshot":
 		p.Set("type", "oneshot")
 		if !t.has(dir, "up") {
-			return fmt.Errorf("read %s: a oneshot has a file up", dir)
+			return fmt.Errorf("read %s: it is a oneshot and has no file up", dir)
 		}
 		p.Set("command", draft.Command{"execlineb", "-P", "up"})
 		if t.has(dir, "down") {

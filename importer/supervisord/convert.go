@@ -123,6 +123,9 @@ func (c *converter) section(s *section, groups []group) {
 				if p.section != s || len(processes) > 0 && p.Group != processes[0].Group {
 					continue
 				}
+				if slices.ContainsFunc(processes, func(q *process) bool { return q.number == p.number }) {
+					continue // a group names it twice: supervisord has one of a name
+				}
 				processes = append(processes, p)
 				if g.declared != nil {
 					grouped = g.name

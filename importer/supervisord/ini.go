@@ -9,6 +9,7 @@ package supervisord
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -96,6 +97,15 @@ type parseError struct {
 	text string
 }
 
+// quote returns a text as an error has it, at most 60 characters of it.
+func quote(text string) string {
+	const most = 60
+	if len(text) > most {
+		return strconv.Quote(strings.ToValidUTF8(text[:most], "")) + "…"
+	}
+	return strconv.Quote(text)
+}
+
 func (e *parseError) Error() string { return fmt.Sprintf("%s:%d: %s", e.file, e.line, e.text) }
 
 // noComment means that a line has no comment.
@@ -166,12 +176,12 @@ func (p *parser) read(file, text string) error {
 			continue
 		}
 		if current == nil {
-			return &parseError{file, number, fmt.Sprintf("%q stands before the first section", value)}
+			return &parseError{file, number, quote(value) + " stands before the first section"}
 		}
 		at := strings.IndexAny(value, "=:")
 		if at < 0 || pyStrip(value[:at]) == "" {
 			if first == nil {
-				first = &parseError{file, number, fmt.Sprintf("%q is neither a section nor a key", value)}
+				first = &parseError{file, number, quote(value) + " is neither a section nor a key"}
 			}
 			if at < 0 {
 				continue

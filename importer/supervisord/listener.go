@@ -10,8 +10,8 @@ import (
 )
 
 // An [eventlistener:x] becomes a program whose command is superd eventlistener, with the command of
-// the listener behind it. Programs are not ordered after it: it reads what it has missed, and while
-// it fails they would wait.
+// the listener behind it, also for a pool of several processes. Programs are not ordered after it:
+// it reads what it has missed, and while it fails they would wait.
 
 const defaultBuffer = 10
 
@@ -21,8 +21,14 @@ var listenerKeys = append([]string{"events", "buffer_size", "result_handler"}, p
 // listener imports a section of a listener. processes are all of its pool.
 func (c *converter) listener(s *section, processes []*process) {
 	c.program(s, processes[:1], "")
-	if len(processes) > 1 {
-		c.note(s, c.get(s.name, "numprocs"), "superd runs one process, which gets all events")
+	if first := processes[0]; len(processes) > 1 {
+		c.note(s, c.get(s.name, "numprocs"), "the processes %s:%s to %s are below the one process of a program: "+
+			"one that ends is started again there, whatever its status", first.Group, first.Name, processes[len(processes)-1].Name)
+		for _, o := range s.options {
+			if o.name != "process_name" && strings.Contains(o.value, "%("+processNum+")") {
+				c.note(s, o, "all processes have the number of the first one, which is %d", first.number)
+			}
+		}
 	}
 	c.listeners = append(c.listeners, s)
 }
@@ -90,6 +96,9 @@ func (b *builder) listenerCommand(args []string) []string {
 	command := []string{"superd", "eventlistener", "--events", strings.Join(events, ",")}
 	if n, err := integer(b.concrete(s, "buffer_size", "")); err == nil && n != defaultBuffer {
 		command = append(command, "--buffer", fmt.Sprint(n))
+	}
+	if b.process.count > 1 {
+		command = append(command, "--processes", fmt.Sprint(b.process.count))
 	}
 	_, name, _ := strings.Cut(s.name, ":")
 	if name = pyStrip(name); draft.Name(name) != name {

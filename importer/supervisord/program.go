@@ -77,8 +77,10 @@ func (c *converter) program(s *section, processes []*process, grouped string) {
 		last := processes[len(processes)-1]
 		c.note(s, o, "the processes %s:%s to %s are %s@1 to %s@%d", first.Group, first.Name, last.Name,
 			table.Name, table.Name, len(processes))
-	} else if o := c.get(s.name, "process_name"); o != nil && first.Name != table.Name {
+	} else if o := c.get(s.name, "process_name"); o != nil && first.Name != table.Name && first.count == 1 {
 		c.note(s, o, "the process %q is the program %q", first.Group+":"+first.Name, table.Name)
+	} else if table.Name != name {
+		c.doc.Note(draft.Place{File: s.file, Line: s.line}, s.name, "the program is %q", table.Name)
 	}
 	b.group(table, grouped)
 	c.programs[s] = append(c.programs[s], table)

@@ -46,6 +46,7 @@ func load(system draft.System, path string) (*reader, error) {
 	if files == nil {
 		return nil, &parseError{path, r.find("include").line, "[include] has no files"}
 	}
+	files = new(*files) // of the main file: an included one may have such a section, too
 	names := r.names(nil)
 	expanded, err := format(files.value, names)
 	if err != nil {

@@ -15,6 +15,9 @@ func (s *service) execKey(a assignment) bool {
 	switch a.key {
 	case "ExecStart":
 		for _, c := range s.commands(a, false) {
+			if len(s.starts) == 1 && s.kind != "oneshot" {
+				s.note(a, "systemd refuses the unit: only Type=oneshot has several commands. It is the last one")
+			}
 			s.starts = append(s.starts, c)
 			t.Set("command", draft.Command(c))
 		}

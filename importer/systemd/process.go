@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"superd/importer/draft"
 )
@@ -31,11 +32,8 @@ func (s *service) processKey(a assignment) bool {
 	case "Restart":
 		s.restart(a)
 	case "RestartSec":
-		if d, infinite, err := timeSpan(a.value); err == nil && !infinite {
-			if d == 0 {
-				d = 1e6 // superd's pause is never nothing
-			}
-			pause(t, d)
+		if d, ok := s.span(a); ok {
+			pause(t, max(d, time.Millisecond)) // superd's pause is never nothing
 		}
 	case "RestartPreventExitStatus":
 		s.exitCodes(a, "no_restart_exit_codes")
@@ -51,7 +49,7 @@ func (s *service) processKey(a assignment) bool {
 	case "TimeoutStopSec":
 		s.timeout(a, "stop_timeout")
 	case "WatchdogSec":
-		if d, infinite, err := timeSpan(a.value); err == nil && !infinite && d > 0 {
+		if d, ok := s.span(a); ok && d > 0 {
 			t.Set("watchdog", d)
 		}
 	case "NotifyAccess": // superd accepts what comes from any process of the program
@@ -64,6 +62,8 @@ func (s *service) processKey(a assignment) bool {
 		case "none":
 			t.Set("kill_mode", "process")
 			s.note(a, `superd has no "none": the main process is still stopped`)
+		default:
+			s.note(a, "systemd ignores it: %q is no mode", a.value)
 		}
 	case "KillSignal":
 		t.Set("stop_signal", signal(a.value))
@@ -199,9 +199,11 @@ func (s *service) restart(a assignment) {
 	case "on-success":
 		t.Set("restart", "never")
 		s.note(a, "superd has no such policy: it is not restarted")
-	default: // on-abnormal, on-abort, on-watchdog
+	case "on-abnormal", "on-abort", "on-watchdog":
 		t.Set("restart", "on-failure")
 		s.note(a, "superd also restarts it after other failures; no_restart_exit_codes excludes some")
+	default:
+		s.note(a, "systemd ignores it: %q is no policy", a.value)
 	}
 }
 
@@ -235,6 +237,15 @@ func (s *service) exitCodes(a assignment, key string) {
 	if len(codes) > 1 || key != "success_exit_codes" && len(codes) > 0 {
 		s.table.Set(key, codes)
 	}
+}
+
+// span reads a time span that is not infinite.
+func (s *service) span(a assignment) (d time.Duration, ok bool) {
+	d, infinite, err := timeSpan(a.value)
+	if err != nil {
+		s.note(a, "systemd ignores it: %v", err)
+	}
+	return d, err == nil && !infinite
 }
 
 func (s *service) timeout(a assignment, key string) {

@@ -44,32 +44,64 @@ func load(system draft.System, doc *draft.Document, path string) (*unit, error) 
 	}
 	u := &unit{name: filepath.Base(path), path: path}
 	u.read(doc, file, string(text))
-	dirs := []string{path + ".d"}
-	if prefix, _, ok := strings.Cut(u.name, "@"); ok {
-		dirs = append(dirs, filepath.Join(filepath.Dir(path), prefix+"@"+filepath.Ext(u.name)+".d"))
+	dropIns, err := u.dropIns(system)
+	if err != nil {
+		return nil, err
 	}
-	var dropIns []string
-	for _, dir := range dirs {
-		found, err := system.Glob(filepath.Join(escapeGlob(dir), "*.conf"))
-		if err != nil {
-			return nil, err
-		}
-		dropIns = append(dropIns, found...)
-	}
-	slices.SortFunc(dropIns, func(a, b string) int {
-		return strings.Compare(filepath.Base(a), filepath.Base(b))
-	})
-	for _, file := range slices.Compact(dropIns) {
+	for _, file := range dropIns {
 		text, err := system.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) {
+		if err != nil { // also a link to /dev/null, by which an administrator disables one
+			doc.Note(draft.Place{File: file}, "", "it is left out: %v", err)
 			continue
-		}
-		if err != nil {
-			return nil, err
 		}
 		u.read(doc, file, string(text))
 	}
 	return u, nil
+}
+
+// unitDirs are the directories of the units of a machine. A file in an earlier one replaces those
+// of its name in later ones.
+var unitDirs = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system",
+	"/usr/lib/systemd/system", "/lib/systemd/system"}
+
+// dropIns returns the drop-ins of a unit in their order: those beside it and, if it is one of the
+// machine, those in all directories of units. Besides its own name, those of its template, of its
+// prefixes ("a-b.service" has "a-.service.d") and of its type count.
+//
+// Source: systemd.unit(5).
+func (u *unit) dropIns(system draft.System) (files []string, err error) {
+	ext := filepath.Ext(u.name)
+	names := []string{u.name}
+	prefix := strings.TrimSuffix(u.name, ext)
+	if before, _, ok := strings.Cut(prefix, "@"); ok {
+		names, prefix = append(names, before+"@"+ext), before
+	}
+	for dash := strings.LastIndexByte(prefix, '-'); dash > 0; dash = strings.LastIndexByte(prefix[:dash], '-') {
+		names = append(names, prefix[:dash+1]+ext)
+	}
+	names = append(names, ext[1:])
+
+	dirs := []string{filepath.Dir(u.path)}
+	if abs, err := filepath.Abs(dirs[0]); err == nil && slices.Contains(unitDirs, abs) {
+		dirs = unitDirs
+	}
+	seen := map[string]bool{}
+	for _, name := range names {
+		for _, dir := range dirs {
+			found, err := system.Glob(filepath.Join(escapeGlob(dir), escapeGlob(name)+".d", "*.conf"))
+			if err != nil {
+				return nil, err
+			}
+			for _, file := range found {
+				if base := filepath.Base(file); !seen[base] {
+					seen[base] = true
+					files = append(files, file)
+				}
+			}
+		}
+	}
+	slices.SortFunc(files, func(a, b string) int { return strings.Compare(filepath.Base(a), filepath.Base(b)) })
+	return files, nil
 }
 
 func escapeGlob(path string) string {
@@ -80,6 +112,7 @@ func escapeGlob(path string) string {
 func (u *unit) read(doc *draft.Document, file, text string) {
 	section := ""
 	var comments []string
+	text, _ = draft.CutMark([]byte(text))
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 	for i := 0; i < len(lines); i++ {
 		at := draft.Place{File: file, Line: i + 1}
@@ -106,6 +139,10 @@ func (u *unit) read(doc *draft.Document, file, text string) {
 		line = strings.TrimSpace(strings.TrimSuffix(line, `\`))
 		if strings.HasPrefix(line, "[") && strings.HasSuffix(line, "]") {
 			section = line[1 : len(line)-1]
+			continue
+		}
+		if strings.HasPrefix(line, "[") {
+			doc.Note(at, "", "systemd refuses the unit: %q does not end with ]", line)
 			continue
 		}
 		key, value, ok := strings.Cut(line, "=")

@@ -3,7 +3,10 @@
 package yamltree
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -14,6 +17,7 @@ type Node struct {
 	Line     int
 	Comments []string // above its key, or above it in a list
 	Trailing string
+	Further  int // of the root: the line of a second document, 0 if there is none
 
 	raw   *yaml.Node
 	depth int
@@ -28,18 +32,63 @@ type Member struct {
 // maxDepth bounds aliases that lead to themselves.
 const maxDepth = 50
 
+// maxNodes is how many nodes a document may have when each alias is replaced by what it stands for.
+const maxNodes = 1_000_000
+
+// check returns an error for what no reader of such files takes: a key that is there twice, an
+// alias that contains itself, or aliases that stand for very much. sizes has the nodes seen: how
+// many they stand for, 0 while that is being counted.
+func check(n *yaml.Node, sizes map[*yaml.Node]int) error {
+	if size, seen := sizes[n]; seen && size == 0 {
+		return fmt.Errorf("line %d: what it stands for contains itself", n.Line)
+	} else if seen {
+		return nil
+	}
+	sizes[n] = 0
+	size, lines := 1, map[string]int{}
+	for i, child := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 && child.Kind == yaml.ScalarNode {
+			if before, twice := lines[child.Value]; twice {
+				return fmt.Errorf("line %d: %q is there already, in line %d", child.Line, child.Value, before)
+			}
+			lines[child.Value] = child.Line
+		}
+		if err := check(child, sizes); err != nil {
+			return err
+		}
+		size += sizes[child]
+	}
+	if n.Kind == yaml.AliasNode {
+		if err := check(n.Alias, sizes); err != nil {
+			return err
+		}
+		size = sizes[n.Alias]
+	}
+	if sizes[n] = size; size > maxNodes {
+		return fmt.Errorf("line %d: its aliases stand for too much", n.Line)
+	}
+	return nil
+}
+
 // Read returns the first document of a file.
 func Read(text []byte) (*Node, error) {
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
+	var doc, further yaml.Node
+	documents := yaml.NewDecoder(bytes.NewReader(text))
+	if err := documents.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	if len(doc.Content) == 0 {
-		return nil, fmt.Errorf("it is empty")
+		return nil, errors.New("it is empty")
+	}
+	if err := check(doc.Content[0], map[*yaml.Node]int{}); err != nil {
+		return nil, err
 	}
 	root := node(doc.Content[0], 0)
 	if !root.IsMap() {
-		return nil, fmt.Errorf("it is no mapping")
+		return nil, errors.New("it is no mapping")
+	}
+	if documents.Decode(&further) == nil && len(further.Content) > 0 {
+		root.Further = further.Line
 	}
 	root.Comments = append(comments(doc.HeadComment), root.Comments...)
 	return root, nil
@@ -72,12 +121,30 @@ func (n *Node) IsScalar() bool { return n != nil && n.raw.Kind == yaml.ScalarNod
 // IsNull reports whether a node is null.
 func (n *Node) IsNull() bool { return n.IsScalar() && n.raw.Tag == "!!null" }
 
+// IsText reports whether a node is a string, not a number or a boolean.
+func (n *Node) IsText() bool { return n.IsScalar() && n.raw.Tag == "!!str" }
+
 // Text returns the text of a scalar, "" of anything else.
 func (n *Node) Text() string {
 	if !n.IsScalar() || n.IsNull() {
 		return ""
 	}
 	return n.raw.Value
+}
+
+// Plain returns the text of a scalar as Go prints its value: 0x10 is 16, and 1.50 is 1.5.
+func (n *Node) Plain() string {
+	var value any
+	if n.IsScalar() && (n.raw.Tag == "!!int" || n.raw.Tag == "!!float" || n.raw.Tag == "!!bool") && n.raw.Decode(&value) == nil {
+		return fmt.Sprint(value)
+	}
+	return n.Text()
+}
+
+// IsTrue reports whether a scalar is a boolean that is true.
+func (n *Node) IsTrue() bool {
+	var value bool
+	return n.IsScalar() && n.raw.Decode(&value) == nil && value
 }
 
 // Members returns the members of a mapping in their order. Merged ones follow, unless it has them.

@@ -170,7 +170,7 @@ var allowed = map[string]string{
 		exporter/manifest exporter/mark internal/rlimit internal/signame`,
 	"exporter/yamltext":       "",
 	"importer/draft":          "internal/words",
-	"importer/pm2":            "config/document importer/draft",
+	"importer/pm2":            "config/document importer/draft importer/yamltree",
 	"importer/processcompose": "importer/draft importer/yamltree",
 	"importer/procfile":       "importer/draft",
 	"importer/s6":             "importer/draft",

@@ -28,7 +28,8 @@ func Command(wrong func(error) error, exit func(status int) error) *cobra.Comman
 		Short: "Run an event listener of supervisord, as a program",
 		Long: `Eventlistener runs a listener of supervisord unchanged. It is the command of a program: it starts
 the listener, sends it events on its standard input, and reads its answers from its standard output.
-What the listener writes to standard error goes into the program's log. They end together.
+What the listener writes to standard error goes into the program's log. They end together, but of
+several --processes, one that ends is started again.
 
 It asks the superd that started it. A listener that calls supervisord's XML-RPC interface needs the
 socket: compat.supervisor_socket, and its path in the program's environment as
@@ -43,6 +44,9 @@ SUPERVISOR_SERVER_URL. A listener that does not run as superd's user must be in 
 			}
 			if o.Buffer < 1 {
 				return wrong(fmt.Errorf("read flags: --buffer is %d: at least 1 event has to fit", o.Buffer))
+			}
+			if o.Processes < 1 {
+				return wrong(fmt.Errorf("read flags: --processes is %d: a pool has at least 1", o.Processes))
 			}
 			if o.Subscription, err = listener.Subscribe(events); err != nil {
 				return wrong(fmt.Errorf("read flags: --events: %w", err))
@@ -66,6 +70,7 @@ SUPERVISOR_SERVER_URL. A listener that does not run as superd's user must be in 
 	flags.SetInterspersed(false)
 	flags.StringSliceVar(&events, "events", nil, "`names` of the events that it gets, such as PROCESS_STATE,TICK_60")
 	flags.IntVar(&o.Buffer, "buffer", 10, "how many `events` wait for it before the oldest is dropped")
+	flags.IntVar(&o.Processes, "processes", 1, "how many `processes` of the listener share the events")
 	flags.StringSliceVar(&o.LinesOf, "output-of", nil, "`programs` whose output it gets as PROCESS_LOG")
 	flags.StringSliceVar(&o.MessagesOf, "messages-of", nil, "`programs` whose output between marks it gets as PROCESS_COMMUNICATION")
 	flags.StringVar(&o.Pool, "name", "", "`name` of the listener in the events (default that of the program)")
