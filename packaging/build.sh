@@ -63,7 +63,10 @@ documents() {
 		containers clusters packages troubleshooting faq glossary comparison compatibility security api; do
 		cp "docs/$page.md" "$dir/doc/"
 	done
-	cp -r docs/howto docs/switching README.md SECURITY.md "$dir/doc/"
+	cp -r docs/howto docs/switching "$dir/doc/"
+	for page in README SECURITY; do
+		sed 's|](docs/|](|g' $page.md >"$dir/doc/$page.md"
+	done
 	go -C tools run ./copyright >"$dir/copyright"
 	gzip -9n <CHANGELOG.md >"$dir/changelog.gz"
 }
