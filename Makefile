@@ -6,7 +6,7 @@ TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: image help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-engines test-metrics bench bench-sandbox bench-loop bench-quick clean test-schema test-switch test-tini test-web docs test-docs packages release test-packages
+.PHONY: image help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-engines test-metrics bench bench-sandbox bench-loop bench-quick clean test-schema test-switch test-tini test-web docs test-docs recording packages release test-packages
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -190,7 +190,11 @@ test-docs: docs ## run the examples of the pages, other supervisors, the site (r
 	tests/docs/install-deps.sh "$(DOCS_DEPS)"
 	PATH="$(DOCS_DEPS)/node_modules/.bin:$$PATH" go test ./tests/docs -docs -site "$(abspath $(SITE))" \
 		-parallel 4 -count=1 -v -timeout 15m $(if $(UPDATE),-update)
+	$(if $(UPDATE),@$(MAKE) --no-print-directory recording)
 	go -C tests/web test -run SiteSearch -site "$(abspath $(SITE))" -count=1 -v -timeout 5m .
+
+recording: ## draw docs/images/tutorial.svg of the recording that make test-docs UPDATE=1 has made
+	go -C tools run ./recording ../docs/images/tutorial.cast ../docs/images/tutorial.svg
 
 ONLY   ?=
 ROUNDS ?= 3

@@ -108,16 +108,31 @@ func meaning(table, key, keysOfTable string) (string, error) {
 		b = l.builders["x"]
 	case "socket":
 		b = l.socketBuilders["s"]
-	case "notify", "":
-		return "accepted", nil
+	case "notify":
+		for _, k := range c.Receivers[0].SetKeys() {
+			if k.Name == key {
+				return k.Value, nil
+			}
+		}
+		return "the default", nil
+	case "":
+		names := []string{}
+		for _, p := range c.Programs {
+			names = append(names, p.Name)
+		}
+		return "programs " + strings.Join(names, ", "), nil
 	}
 	if key == "environment" {
 		return variables(b.Environment, func(string) string { return hiddenValue }), nil
 	}
+	var all []string
 	for _, k := range keys() {
-		if k.table == table && k.name == key {
+		switch {
+		case k.table == table && k.name == key:
 			return k.shown(b), nil
+		case k.table == table && strings.HasPrefix(k.name, key+"."): // a table such as backoff
+			all = append(all, strings.TrimPrefix(k.name, key+".")+" = "+k.shown(b))
 		}
 	}
-	return "accepted", nil // a table such as backoff
+	return strings.Join(all, ", "), nil
 }

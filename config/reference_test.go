@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -36,6 +37,30 @@ func TestReferenceIsUpToDate(t *testing.T) {
 	}
 	if err := os.WriteFile(reference, []byte(before+begin+rendered+end+after), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestReferenceSaysWhatRestarts compares the keys that docs/reference.md says need a restart with
+// what a reload does.
+func TestReferenceSaysWhatRestarts(t *testing.T) {
+	data, err := os.ReadFile(reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, ok := strings.Cut(string(data), " | restart needed: ")
+	row := before[strings.LastIndex(before, "\n")+1:]
+	if !ok {
+		t.Fatalf("%s lacks the row", reference)
+	}
+	named := map[string]bool{}
+	for _, m := range regexp.MustCompile("`([a-z_.]+)`").FindAllStringSubmatch(row, -1) {
+		named[m[1]] = true
+	}
+	for key, e := range effects() {
+		table, _, _ := strings.Cut(key, ".")
+		if has, want := named[key] || named[table], e == withNextRun; has != want {
+			t.Errorf("%s: that %s needs a restart: %v, want %v", reference, key, has, want)
+		}
 	}
 }
 

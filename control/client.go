@@ -229,6 +229,13 @@ func (c *Client) reload(ctx context.Context, form url.Values) (ReloadResult, err
 	return r, err
 }
 
+// Await waits until programs are as a reload wants them: no rolling restart of them is under way,
+// and each instance is up, down as it should be, or has failed. A name of nothing is that of a
+// program that was removed. timeout is as for [Client.Command].
+func (c *Client) Await(ctx context.Context, names []string, timeout time.Duration) ([]CommandResult, error) {
+	return c.command(ctx, "await", url.Values{"name": names}, true, timeout)
+}
+
 // Scale sets the number of instances of programs. The keys of replicas are names of programs or
 // groups, or globs. With wait it returns when that is done, or after timeout if that is positive;
 // superd continues in either case.
@@ -284,10 +291,12 @@ func (c *Client) post(ctx context.Context, path string, form url.Values, unbound
 // isRepeatable reports whether a post has the same effect when it is made twice. A start does not:
 // a one-shot would run twice.
 func isRepeatable(path string) bool {
-	if path == "/v1/programs/enable" || path == "/v1/programs/disable" {
+	switch path {
+	case "/v1/programs/enable", "/v1/programs/disable", "/v1/programs/stop", "/v1/programs/reload",
+		"/v1/programs/await", "/v1/reload", "/v1/scale":
 		return true
 	}
-	return path == "/v1/programs/stop" || path == "/v1/programs/reload" || path == "/v1/reload" || path == "/v1/scale"
+	return false
 }
 
 // decode makes a request whose answer is one JSON value, and stores that in into.

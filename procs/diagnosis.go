@@ -47,6 +47,9 @@ func (s *Supervisor) diagnosis(in *instance.Instance) diagnosis.Diagnosis {
 		Restarts:  diagnoseRestarts(in, s.Loop.Now()),
 		Flapping:  st.Restarts.FlappingSince,
 	}
+	if m.State() == fsm.Waiting && !in.AwaitsTrigger() {
+		d.Reason = in.Node.BlockedReason() // that of the state is as old as the state
+	}
 	if s.connectors.Awaits(in) {
 		d.Reason, d.Desired.OnConnect = s.connectors.Reason(in), true
 	}

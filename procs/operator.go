@@ -2,7 +2,6 @@ package procs
 
 import (
 	"fmt"
-	"slices"
 
 	"superd/config"
 	"superd/procs/enabling"
@@ -10,7 +9,6 @@ import (
 	"superd/procs/instance"
 	"superd/procs/instance/beside"
 	"superd/procs/pty"
-	"superd/procs/selection"
 )
 
 // ExecuteOptions say what [Execute] executes.
@@ -78,17 +76,8 @@ func PauseTerminals(s *Supervisor) (resume func()) {
 }
 
 // ConfigOf returns the definitions in force of the programs of s that names select.
-func ConfigOf(s *Supervisor, names []string) (all []*config.Program, err error) {
-	found, err := s.selector.Select(names)
-	for _, in := range found.Instances {
-		if p := s.config.active.Program(in.Program.Name); p != nil && !slices.Contains(all, p) {
-			all = append(all, p)
-		}
-	}
-	for _, name := range found.Empty {
-		all = append(all, selection.Programs(s.config.active, name)...)
-	}
-	return all, err
+func ConfigOf(s *Supervisor, names []string) ([]*config.Program, error) {
+	return s.selector.Definitions(names)
 }
 
 // ResetFailed clears the start limit and the counters of failures of the instances of s that names

@@ -291,7 +291,7 @@ func (a *applier) applyDiff(diff config.Diff) {
 		a.rebuildGraph()
 	}
 	// Desired states of new instances, derived from the existing ones
-	wanted := make([]*fsm.Target, len(diff.Programs))
+	desired := map[string]*fsm.Target{}
 	for i := range diff.Programs {
 		switch c := &diff.Programs[i]; c.Kind {
 		case config.ProgramRemoved:
@@ -301,13 +301,15 @@ func (a *applier) applyDiff(diff config.Diff) {
 				a.replicas.retire(in, fsm.By(fsm.ActorRemoval))
 			}
 		case config.AppliedLive, config.RestartNeeded:
-			wanted[i] = a.replicas.desiredFor(c.Name)
+			desired[c.Name] = a.replicas.desiredFor(c.Name)
 			if a.replicas.endsScale(c) {
 				a.replicas.dropScale(c.Name)
 			}
 			a.replicas.removeSurplus(c.Program, fsm.By(fsm.ActorRemoval))
 			a.rolls.relink(c.Name)
-		case config.Unchanged, config.ProgramAdded:
+		case config.ProgramAdded:
+			desired[c.Name] = nil
+		case config.Unchanged:
 		}
 	}
 	for i := range diff.Programs {
@@ -322,13 +324,7 @@ func (a *applier) applyDiff(diff config.Diff) {
 		case config.Unchanged, config.ProgramAdded, config.ProgramRemoved:
 		}
 	}
-	for i := range diff.Programs {
-		switch c := &diff.Programs[i]; c.Kind {
-		case config.ProgramAdded, config.AppliedLive, config.RestartNeeded:
-			a.replicas.createMissing(c.Program, wanted[i])
-		case config.Unchanged, config.ProgramRemoved:
-		}
-	}
+	a.replicas.createAllMissing(desired)
 }
 
 // rebuildGraph rebuilds the graph after a change of the active configuration.

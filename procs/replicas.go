@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"superd/config"
+	"superd/procs/deps"
 	"superd/procs/fsm"
 	"superd/procs/handover"
 	"superd/procs/instance"
@@ -146,6 +147,32 @@ func (r *replicas) createMissing(
 		}
 	}
 	return created
+}
+
+// createAllMissing is createMissing for the programs that desired has. All
+// instances are there before the first one starts, and each starts after those that it waits for.
+// So the recorded reason of a wait says how these really are.
+func (r *replicas) createAllMissing(desired map[string]*fsm.Target) {
+	added := map[string][]*instance.Instance{}
+	for _, program := range r.config.active.Programs {
+		target, ok := desired[program.Name]
+		if !ok {
+			continue
+		}
+		for _, name := range r.names(program) {
+			switch in := r.registry.named(name); {
+			case in == nil:
+				added[program.Name] = append(added[program.Name], r.add(name, program))
+			case in.Membership.Leaves():
+				r.create(name, program, target)
+			}
+		}
+	}
+	for _, program := range deps.Order(r.config.active) {
+		for _, in := range added[program.Name] {
+			r.startNew(in, desired[program.Name])
+		}
+	}
 }
 
 // create adds an instance. If one with its name is being removed, the new one becomes the

@@ -157,9 +157,11 @@ func (c *recovery) startMissing() {
 	}
 	// Not before: an older configuration may not have what the predecessor has opened
 	c.sockets.Configure(c.config.active.Sockets)
+	desired := map[string]*fsm.Target{}
 	for _, program := range c.config.active.Programs {
-		c.replicas.createMissing(program, c.replicas.desiredFor(program.Name))
+		desired[program.Name] = c.replicas.desiredFor(program.Name)
 	}
+	c.replicas.createAllMissing(desired)
 	c.replicas.removeAllSurplus()
 	// The predecessor may have missed an end. The first one decides.
 	bySince := func(a, b *instance.Instance) int { return cmp.Compare(a.Since(), b.Since()) }

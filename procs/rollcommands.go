@@ -1,8 +1,10 @@
 package procs
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"superd/config"
 	"superd/loop/task"
@@ -10,6 +12,7 @@ import (
 	"superd/procs/fsm"
 	"superd/procs/instance"
 	"superd/procs/instance/beside"
+	"superd/procs/reconcile"
 	"superd/procs/snapshot"
 )
 
@@ -193,6 +196,78 @@ func (r *rolls) restart(program *config.Program, instances []string, canary int,
 			r.reconciler.Perform(in, OpRestart)
 		}
 	}
+}
+
+// Await waits until the programs of s that names select are as a change of the configuration wants
+// them. A name that selects nothing is that of a program that was removed.
+//
+// done runs on the loop, after Await has returned, when no rolling restart of the programs is under
+// way, or it waits for the operator, and each instance is up, down as it should be, or has failed.
+// It does not run after cancel.
+func Await(s *Supervisor, names []string, done func([]CommandResult)) (cancel func(), err error) {
+	found := s.selector.Match(names)
+	all, canceled, remaining := []CommandResult{}, false, 1
+	finish := func(results []CommandResult) {
+		all = append(all, results...)
+		if remaining--; remaining == 0 && !canceled {
+			slices.SortStableFunc(all, func(a, b CommandResult) int { return strings.Compare(a.Name, b.Name) })
+			done(all)
+		}
+	}
+	for _, name := range found.Unknown {
+		all = append(all, CommandResult{Name: name, OK: true, State: fsm.Stopped, Message: "removed"})
+	}
+	var rolled map[string]snapshot.Turn
+	program := ""
+	for _, in := range slices.Clone(found.Instances) {
+		if in.Program.Name != program {
+			program, rolled = in.Program.Name, nil
+			if o := s.rolls.all[program]; o != nil {
+				rolled = o.Turns
+				remaining++
+				s.rolls.await(program, o, finish)
+			}
+		}
+		if _, turn := rolled[in.Name]; turn || s.rolls.isExtra(in) {
+			continue
+		}
+		remaining++
+		s.rolls.awaitState(in, &all, func(result CommandResult) {
+			result.Name = in.Name
+			finish([]CommandResult{result})
+		})
+	}
+	s.Scope.Post(func() { finish(nil) })
+	return func() {
+		canceled = true
+		s.waiters.Drop(&all)
+	}, nil
+}
+
+// awaitState calls done when the instance has its desired state, or cannot reach it. of identifies
+// the command.
+func (r *rolls) awaitState(in *instance.Instance, of *[]CommandResult, done func(CommandResult)) {
+	op, former := OpStart, r.formerText(in)
+	switch {
+	case former != "" || in.AwaitsTrigger():
+		done(CommandResult{OK: former == "", State: in.Machine.State(), Message: cmp.Or(former, in.Reason())})
+		return
+	case !in.Membership.Stays() || !r.replicas.desired(in).Up:
+		op = OpStop
+	}
+	r.replicas.waiters.Add(in, &reconcile.Waiter{Op: op, Of: of, Dependent: true, Done: func(o CommandResult) {
+		o.Message = cmp.Or(o.Message, o.State.String())
+		done(o)
+	}})
+}
+
+// await calls done with the results of a roll when it is over or waits for the operator.
+func (r *rolls) await(program string, o *roll, done func([]CommandResult)) {
+	if o.Decided() {
+		done(r.results(program, o, o.Failure))
+		return
+	}
+	o.waiting = append(o.waiting, rollWaiter{done: done})
 }
 
 // A RollDecision is what an operator decides about a roll.

@@ -79,6 +79,65 @@ func TestRollStartsStopped(t *testing.T) {
 	}
 }
 
+// TestAwait: what waits for a change of the configuration gets the results of its rolling restart,
+// of its other instances, and of programs that are removed.
+func TestAwait(t *testing.T) {
+	conf := func(n string) *config.Config {
+		changed := func(p *config.Program) { p.Command = append(p.Command, n) }
+		return &config.Config{Programs: []*config.Program{
+			programNamed("down", func(p *config.Program) { p.Autostart = false; changed(p) }),
+			programNamed("plain", changed),
+			programNamed("web", func(p *config.Program) {
+				p.Replicas, p.Rolling = 2, &config.Rolling{Surge: 1, AbortOnFailure: true}
+				changed(p)
+			}),
+		}}
+	}
+	first := conf("1")
+	first.Programs = append(first.Programs, programNamed("xold", func(*config.Program) {}))
+	h, _ := newFaultFree(1, first)
+	h.v.RunFor(time.Minute)
+	await := func(names ...string) (results map[string]CommandResult) {
+		all, _, _ := h.roll(t, func(done func([]CommandResult)) (func(), error) { return Await(h.sup, names, done) })
+		results = map[string]CommandResult{}
+		for _, o := range all {
+			results[o.Name] = o
+		}
+		return results
+	}
+	want := func(results map[string]CommandResult, ok map[string]bool) {
+		t.Helper()
+		for name, ok := range ok {
+			if o, has := results[name]; !has || o.OK != ok || o.Message == "" {
+				t.Errorf("%s: %+v, want %t", name, o, ok)
+			}
+		}
+		if len(results) != len(ok) {
+			t.Errorf("results %+v, want those of %v", results, ok)
+		}
+	}
+	names, before := []string{"down", "plain", "web", "xold"}, h.runs()
+	inspect(h.sup).activate(conf("2"))
+	all := map[string]bool{"down": true, "plain": true, "web@1": true, "web@2": true, "xold": true}
+	want(await(names...), all)
+	for name, run := range h.runs() {
+		if before[name] == run {
+			t.Errorf("%s was not restarted", name)
+		}
+	}
+	want(await(names...), all)
+
+	before = h.runs()
+	h.kernel.Mix.SpawnFails = 1
+	inspect(h.sup).activate(conf("3"))
+	want(await("plain", "web"), map[string]bool{"plain": false, "web@1": false, "web@2": false})
+	// They run with the former definition
+	want(await("web"), map[string]bool{"web@1": false, "web@2": false})
+	if after := h.runs(); after["web@1"] != before["web@1"] {
+		t.Errorf("web@1 was restarted")
+	}
+}
+
 // rolled returns a history with a program of so many replicas, which is rolled as given.
 func rolled(replicas int, k config.Rolling) *history {
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {

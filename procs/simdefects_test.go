@@ -358,6 +358,10 @@ func TestPlantedDefects(t *testing.T) {
 			continue
 		}
 		after, err := found.seed-from+1, found.err
+		// A history that fails without the defect, too, shows nothing of it
+		if base := newHistory(found.seed, defect{logFiles: d.logFiles}, false).run(); base != nil {
+			t.Errorf("%s: seed %d fails without it: %v", d.name, found.seed, base)
+		}
 		t.Logf("%-50s caught after %5d: %v", d.name, after, err)
 		as, _, _ := strings.Cut(err.Error(), "\n") // without the stack of a panic
 		fmt.Fprintf(&page, "| %s | %d | %s |\n", d.name, after, as)

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -99,8 +98,8 @@ func residue(blocked, ignored set) string {
 // In a Go program without calls of signal.Ignore both come from its parent, except those that the
 // runtime handles; after a clean start they are empty.
 func inherited() (blocked, ignored set, err error) {
-	var mask unix.Sigset_t
-	if err := unix.PthreadSigmask(unix.SIG_BLOCK, nil, &mask); err != nil {
+	mask, err := disposition.Blocked()
+	if err != nil {
 		return 0, 0, fmt.Errorf("read the signal mask: %w", err)
 	}
 	for sig := syscall.Signal(1); sig <= maxSignal; sig++ {
@@ -111,11 +110,8 @@ func inherited() (blocked, ignored set, err error) {
 		if now.Ignores() {
 			ignored |= only(sig)
 		}
-		if bit := int(sig) - 1; mask.Val[bit/wordBits]>>(bit%wordBits)&1 != 0 {
-			blocked |= only(sig)
-		}
 	}
-	return blocked, ignored, nil
+	return set(mask), ignored, nil
 }
 
 // restart resets the ignored signals to their defaults, clears the mask of the calling thread and
@@ -130,7 +126,7 @@ func restart(ignored set, caught *Caught) error {
 			return fmt.Errorf("reset signal %d: %w", int(sig), err)
 		}
 	}
-	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil); err != nil {
+	if _, err := disposition.SetBlocked(0); err != nil {
 		return fmt.Errorf("clear the signal mask: %w", err)
 	}
 	env := append(os.Environ(), marker+"="+strconv.Itoa(os.Getpid()))
@@ -168,9 +164,6 @@ func executable(link string) (string, error) {
 	}
 	return link, nil
 }
-
-// wordBits is the number of bits of a word of a signal mask.
-const wordBits = int(8 * unsafe.Sizeof(unix.Sigset_t{}.Val[0]))
 
 // MarkInheritedCloexec sets close-on-exec on every open descriptor except 0, 1 and 2, so that
 // children do not get inherited ones. Descriptors opened by the Go runtime and this program have it

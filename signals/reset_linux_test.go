@@ -15,6 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"superd/internal/disposition"
+
 	"superd/pidfd"
 )
 
@@ -230,14 +232,18 @@ func TestResetBlocked(t *testing.T) {
 			// A child gets the mask of the thread that it is spawned from.
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			var mask, old unix.Sigset_t
-			for _, sig := range tt.sigs {
-				mask.Val[int(sig-1)/wordBits] |= 1 << (int(sig-1) % wordBits)
-			}
-			if err := unix.PthreadSigmask(unix.SIG_BLOCK, &mask, &old); err != nil {
+			before, err := disposition.Blocked()
+			if err != nil {
 				t.Fatal(err)
 			}
-			defer unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil)
+			mask := before
+			for _, sig := range tt.sigs {
+				mask |= disposition.Mask(only(sig))
+			}
+			if _, err := disposition.SetBlocked(mask); err != nil {
+				t.Fatal(err)
+			}
+			defer disposition.SetBlocked(before)
 			got := run(t, nil, path, "another name", "one")
 			check(t, got, tt.again)
 			if got.Args[0] != "another name" || got.Name != name {

@@ -105,7 +105,7 @@ func TestDependencyRecovers(t *testing.T) {
 		return st.State == "waiting" && strings.Contains(st.Reason, "waits for db, which failed: exit status 3") && strings.Contains(st.Reason, "retried at ")
 	})
 	why := s.MustCtl("why", "front").Out
-	if !strings.Contains(why, "It waits for web, which waits for db, which failed: exit status 3") {
+	if !strings.Contains(why, "): waits for web, which waits for db, which failed: exit status 3") {
 		t.Errorf("why front:\n%s\nwant the way to the cause", why)
 	}
 	s.Write("sound", "")
@@ -145,6 +145,53 @@ func TestDependencyRecovers(t *testing.T) {
 		}
 		s.MustCtl("start", "db")
 		s.WaitState("front", "running")
+	}
+}
+
+// TestReasonOfWait: the reason of a wait says how what is awaited is, when it begins and later.
+func TestReasonOfWait(t *testing.T) {
+	t.Parallel()
+	const programs = `
+		[program.app]
+		command = "sleep infinity"
+		requires = ["db"]
+		[program.db]
+		command = ["sh", "-c", "read x < gate; exit 3"]
+		ready = { line = "never" }
+		start_limit = { failures = 1, retry_after = "0s" }
+		`
+	s := harness.NewSite(t, programs)
+	end := s.Gate("gate")
+	s.Start()
+	s.WaitState("db", "starting")
+	s.Configure(programs + `
+		[program.anew]
+		command = "sleep infinity"
+		requires = ["db", "zone"]
+		[program.zone]
+		command = ["sh", "-c", "read x < gate; exit 3"]
+		ready = { line = "never" }
+		`)
+	s.MustCtl("reload")
+	begins := map[string]string{}
+	for _, e := range events(s, 0) {
+		if e.Kind == "state" && e.State == "waiting" && begins[e.Instance] == "" {
+			begins[e.Instance] = e.Reason
+		}
+	}
+	for name, want := range map[string]string{
+		"app":  "waits for db, which is starting",
+		"anew": "waits for db, which is starting; and for 1 more",
+	} {
+		if begins[name] != want {
+			t.Errorf("%s began to wait because it %q, want %q", name, begins[name], want)
+		}
+	}
+	end()
+	s.WaitState("db", "failed")
+	const failed = "waits for db, which failed: exit status 3"
+	if first, _, _ := strings.Cut(s.MustCtl("why", "app").Out, "\n"); !strings.Contains(first, "): "+failed) {
+		t.Errorf("why begins with %q, want that app %s", first, failed)
 	}
 }
 

@@ -334,6 +334,7 @@ func TestExitWith(t *testing.T) {
 	}
 	d.waitLeft()
 	d.Mkdir("shop/app")
+	d.Write("shop/bad.env", "PORT=abc\n")
 	for args, want := range map[string]string{
 		"up --exit-with tset":     `read --exit-with: no program or group is named "tset": did you mean "test"?`,
 		"up web --exit-with test": "test is not started",
@@ -342,6 +343,12 @@ func TestExitWith(t *testing.T) {
 		"up -f app":               "has no superd.toml, Procfile",
 		"up -e missing":           "missing: no such file",
 		"up -p 70000":             "is above the last port",
+		"up -p 0":                 "read --port: want a number from 1 to 65535, got 0",
+		"up -e bad.env":           `bad.env: want a number from 1 to 65535, got "abc"`,
+		"up -m web":               `read --scale: want NAME=NUMBER, such as web=3, got "web"`,
+		"up --watch wbe":          `read --watch: no program or group is named "wbe"`,
+		"down shop":               "down takes no name",
+		"down --all -f Procfile":  "leave out --file",
 	} {
 		if r := d.in(strings.Fields(args)...); r.Exit != 2 || !strings.Contains(r.ErrOut, want) {
 			t.Errorf("superd %s: exit status %d, %s, want 2 and %q", args, r.Exit, r.ErrOut, want)

@@ -263,8 +263,10 @@ func TestOpenAPI(t *testing.T) {
 		{"POST /v1/programs/unready/start?timeout=1ns", 504},
 		{"POST /v1/programs/web/restart", 200},
 		{"POST /v1/programs/restart?name=web&rolling=1&canary=1", 200},
-		{"GET /v1/status?name=web", 200}, // during a rolling restart
+		{"GET /v1/status?name=web", 200},     // during a rolling restart
+		{"POST /v1/programs/web/await", 200}, // it waits for a decision
 		{"POST /v1/programs/web/continue", 200},
+		{"POST /v1/programs/await?name=web&name=gone&timeout=1m", 200},
 		{"POST /v1/programs/restart?name=web&rolling=1&canary=1", 200},
 		{"POST /v1/programs/undo?name=web", 200},
 		{"POST /v1/programs/web/undo", 200},

@@ -290,6 +290,90 @@ func TestReloadRolls(t *testing.T) {
 	}
 }
 
+// TestReloadWaits: reload --wait returns when what it has begun is done, also when superd is killed
+// meanwhile, and fails if a part of it does.
+func TestReloadWaits(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, rolling+`
+		[program.old]
+		command = "sleep infinity"
+		[program.plain]
+		command = "sleep 1d"
+		[program.off]
+		command = "sleep 1d"
+		autostart = false
+		[program.sometimes]
+		command = "true"
+		type = "oneshot"
+		schedule = "@every 1h"
+		`)
+	d := s.Start()
+	pids := func() map[string]int {
+		all := map[string]int{}
+		for _, name := range []string{"plain", "web@1", "web@2"} {
+			all[name] = s.WaitState(name, "running").Pid
+		}
+		return all
+	}
+	before := pids()
+	changed := strings.Replace(rolling, "replicas", "environment = { N = '1' }\n\treplicas", 1) + `
+		[program.plain]
+		command = "sleep 2d"
+		[program.off]
+		command = "sleep 2d"
+		autostart = false
+		[program.sometimes]
+		command = "true"
+		type = "oneshot"
+		schedule = "@every 2h"
+		[program.once]
+		command = "true"
+		type = "oneshot"
+		`
+	s.Configure(changed)
+	if r := s.MustCtl("reload", "--wait"); !regexp.MustCompile(`(?m)^off: not started yet
+old: (removed|stopped by the configuration .*)
+once: exit status 0 .*
+plain: running, pid \d+
+sometimes: waits for its schedule.*
+web@1: running, pid \d+
+web@2: running, pid \d+
+$`).MatchString(r.Out) {
+		t.Errorf("reload --wait prints\n%s%s", r.Out, r.ErrOut)
+	}
+	if same := unchanged(before, pids()); len(same) > 0 {
+		t.Errorf("%v were not restarted", same)
+	}
+
+	s.Write("drain", "")
+	s.Configure(strings.Replace(changed, "'1'", "'2'", 1))
+	if r := s.Ctl("reload", "--wait", "--timeout", "10ms"); r.Exit != 1 || !strings.Contains(r.ErrOut, "not done within the timeout") {
+		t.Errorf("reload --wait --timeout: exit status %d, %q", r.Exit, r.ErrOut)
+	}
+	again := s.Command("ctl", "--runtime-dir", s.RuntimeDir, "reload", "--wait")
+	if err := again.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.WaitState("web@3", "running")
+	s.Kill(d.Pid, syscall.SIGKILL)
+	d.FindSupervisor()
+	os.Remove(s.Path("drain"))
+	if err := again.Wait(); err != nil {
+		t.Errorf("superd was killed meanwhile: %v", err)
+	}
+	if out := s.MustCtl("events").Out; strings.Count(out, "web: rolling restart complete") != 2 {
+		t.Errorf("the second rolling restart is not complete:\n%s", out)
+	}
+
+	s.Write("broken", "")
+	s.Configure(strings.Replace(changed, "'1'", "'3'", 1))
+	const reason = "web@2: runs with its former definition, since the rolling restart ended: the extra replica web@3 failed: "
+	if r := s.Ctl("reload", "--wait"); r.Exit != 1 || !strings.Contains(r.ErrOut, "web@2: not restarted: the extra replica web@3 failed: ") &&
+		!strings.Contains(r.ErrOut, reason) {
+		t.Errorf("it can't become ready: exit status %d, %q", r.Exit, r.ErrOut)
+	}
+}
+
 // TestLeavingSocket: a reload moves a Unix socket, and the new instance fails. The old one can be
 // reached at the old path, also under other superds, until a reload has replaced it.
 func TestLeavingSocket(t *testing.T) {

@@ -281,8 +281,13 @@ func TestProgramWithoutInstances(t *testing.T) {
 		{"stop db", 0, ""},
 		{"status db", 3, ""},
 		{"status --brief none", 3, ""},
+		{"status none web", 3, "none has no instances"},
+		{"status web none", 3, "Defined: "},
+		{"show none", 0, "none has no instances"},
+		{"is-active none", 3, "none has no instances"},
+		{"list-dependencies", 0, "none: no instances"},
 		{"logs db", 0, ""},
-		{"why web", 0, "It waits for db, which has " + scaled},
+		{"why web", 0, "): waits for db, which has " + scaled},
 	} {
 		if r := s.Ctl(strings.Fields(tt.args)...); r.Exit != tt.exit || !strings.Contains(r.Out+r.ErrOut, tt.message) {
 			t.Errorf("ctl %s: exit status %d, want %d\n%s%s\nwant %q", tt.args, r.Exit, tt.exit, r.Out, r.ErrOut, tt.message)

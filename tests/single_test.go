@@ -2,13 +2,17 @@ package tests
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
+	"superd/internal/disposition"
 	"superd/tests/harness"
 )
 
@@ -156,6 +160,55 @@ func TestSingleReaps(t *testing.T) {
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 1 { // of read
 		t.Errorf("ends with %v\n%s", err, &out)
 	}
+}
+
+// TestSingleMask: the command blocks and ignores the signals that superd was started with as
+// blocked and ignored, as far as the runtime of Go does not change them. Those of real time are
+// queued: each of a burst gets to the command.
+func TestSingleMask(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, "")
+	const (
+		ignored = 1<<(syscall.SIGHUP-1) | 1<<(syscall.SIGTTOU-1)
+		blocked = 1<<(syscall.SIGUSR1-1) | 1<<(syscall.SIGTTIN-1) | 1<<(64-1)
+	)
+	// A child gets the mask of the thread that it is spawned from
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	before, err := disposition.SetBlocked(blocked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := s.Command("run", "--", "grep", "-E", "SigBlk|SigIgn", "/proc/self/status")
+	cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `trap "" HUP TTOU; exec "$@"`, "sh", cmd.Path}, cmd.Args[1:]...)
+	out, err := cmd.CombinedOutput()
+	if _, err := disposition.SetBlocked(before); err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("SigBlk:\t%016x\nSigIgn:\t%016x\n", uint64(blocked), ignored); string(out) != want || err != nil {
+		t.Errorf("the command has %s%v, want %s", out, err, want)
+	}
+
+	const burst = 20
+	counts := s.Command("run", "--", "python3", "-c", `import signal
+sig = signal.SIGRTMIN + 6
+signal.pthread_sigmask(signal.SIG_BLOCK, [sig])
+print("up", flush=True)
+for n in range(`+strconv.Itoa(burst)+`): signal.sigwait([sig])
+print("all", flush=True)`)
+	var screen harness.Output
+	counts.Stdout, counts.Stderr = &screen, &screen
+	if err := counts.Start(); err != nil {
+		t.Fatal(err)
+	}
+	screen.Wait(t, "up\n")
+	for range burst {
+		if err := counts.Process.Signal(syscall.Signal(40)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	screen.Wait(t, "all\n")
+	_ = counts.Wait()
 }
 
 // TestSingleInTerminal: the command is in the foreground of the terminal. Ctrl-Z stops it and

@@ -69,6 +69,27 @@ func TestWait(t *testing.T) {
 	}
 }
 
+// TestWaitForSuperd: wait also waits for a superd that does not answer yet, but not for longer than
+// its time-out.
+func TestWaitForSuperd(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.web]
+		command = "sleep infinity"
+		`)
+	if r := s.Ctl("wait", "web", "--timeout", "200ms"); r.Exit != 4 || !strings.Contains(r.ErrOut, "not within 200ms: no superd answers on ") {
+		t.Errorf("no superd runs: exit status %d, %q", r.Exit, r.ErrOut)
+	}
+	ready, never := waiting(t, s, "web"), waiting(t, s, "nobody")
+	s.Start()
+	if err := ready.Wait(); err != nil {
+		t.Errorf("superd has started: %v", err)
+	}
+	if err := never.Wait(); err == nil || never.ProcessState.ExitCode() != 1 {
+		t.Errorf("there is no such program: %v", err)
+	}
+}
+
 // waiting starts superd ctl wait.
 func waiting(t *testing.T, s *harness.Site, args ...string) *exec.Cmd {
 	t.Helper()

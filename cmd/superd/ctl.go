@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -177,16 +178,23 @@ func printUnrecorded(stderr io.Writer, done, cause string) {
 // printResults prints the result of a command for each instance. It returns an error if the command
 // failed for any of them.
 func printResults(results []control.CommandResult, stdout, stderr io.Writer) error {
-	var err error
 	for _, o := range results {
 		w := stdout
 		if !o.OK {
-			w, err = stderr, exitStatus(statusFailed)
+			w = stderr
 		}
 		fmt.Fprintf(w, "%s: %s\n", terminal.Sanitize(o.Name), report.OneLine(o.Message))
 		for _, line := range o.Output {
 			fmt.Fprintf(w, "  %s\n", terminal.Sanitize(line))
 		}
 	}
-	return err
+	return commandStatus(results)
+}
+
+// commandStatus returns the error that stands for the exit status: nil if the command did not fail.
+func commandStatus(results []control.CommandResult) error {
+	if slices.ContainsFunc(results, func(o control.CommandResult) bool { return !o.OK }) {
+		return exitStatus(statusFailed)
+	}
+	return nil
 }

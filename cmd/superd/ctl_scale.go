@@ -83,7 +83,7 @@ that is scaled has web@1 to web@N.`,
 // journal.
 func scaleStatus(all []control.ScaleResult) error {
 	for _, s := range all {
-		if s.Unrecorded != "" || slices.ContainsFunc(s.Instances, func(o control.CommandResult) bool { return !o.OK }) {
+		if s.Unrecorded != "" || commandStatus(s.Instances) != nil {
 			return exitStatus(statusFailed)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 
 type statusFlags struct {
 	json, brief, watch, long bool
+	table                    bool // --long=false
 }
 
 func newStatusCommand(flags *ctlFlags) *cobra.Command {
@@ -29,14 +30,17 @@ func newStatusCommand(flags *ctlFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [NAME...]",
 		Short: "Show the state of programs",
-		Long: `Status shows all programs, or those named, as a table. A single instance that is named, and with
---long each, is shown in detail: since when, its processes and what they use, and its last lines.
+		Long: `Status shows all programs as a table, and those of a group or a glob. Programs and instances that
+are named are shown in detail: each instance with its processes, what they use, and its last lines.
+--long shows all in detail, and --long=false none.
+
 The exit status is 3 if a named program is not up or has no instances.`,
 		ValidArgsFunction: flags.completeNames,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if f.brief && f.watch {
 				return usageError{errors.New("read flags: --brief and --watch cannot be combined")}
 			}
+			f.table = cmd.Flags().Changed("long") && !f.long
 			if f.long && (f.brief || f.watch || f.json) {
 				return usageError{errors.New("read flags: --long cannot be combined with --brief, --watch or --json")}
 			}
@@ -56,7 +60,7 @@ The exit status is 3 if a named program is not up or has no instances.`,
 	}
 	cmd.Flags().BoolVar(&f.json, "json", false, "print a JSON array; with --watch one on each line")
 	cmd.Flags().BoolVar(&f.brief, "brief", false, "show names, states and pids only")
-	cmd.Flags().BoolVarP(&f.long, "long", "l", false, "show each instance in detail")
+	cmd.Flags().BoolVarP(&f.long, "long", "l", false, "show each instance in detail (=false: as a table)")
 	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false,
 		"update the table on each change, until q or Ctrl-C")
 	return cmd
@@ -67,16 +71,20 @@ func showStatus(ctx context.Context, client *control.Client, names []string, f s
 	if err != nil {
 		return err
 	}
+	empty := systemctl.Empty(names, all)
+	systemctl.PrintEmpty(stderr, empty)
+	named := systemctl.Single(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(empty, name) }), all)
 	_, onHosts := stdout.(*report.Host) // of which there is one table
 	switch {
 	case f.json:
 		err = report.JSON(stdout, all)
-	case !onHosts && (f.long || len(names) > 0 && len(all) == 1):
-		err = systemctl.PrintDetails(ctx, client, all, stdout, lastLines(stdout, stderr))
+	case len(all) == 0 && len(empty) > 0:
+	case !onHosts && !f.table && (f.long || named):
+		err = systemctl.PrintDetails(ctx, client, names, all, stdout, lastLines(stdout, stderr))
 	default:
 		err = report.Table(stdout, report.StatusTable(all, time.Now(), palette(stdout)))
 	}
-	if err == nil && len(names) > 0 && (len(all) == 0 || slices.ContainsFunc(all, func(s control.Status) bool { return !s.Up() })) {
+	if err == nil && len(names) > 0 && (len(empty) > 0 || slices.ContainsFunc(all, func(s control.Status) bool { return !s.Up() })) {
 		return exitStatus(statusNotUp)
 	}
 	return err

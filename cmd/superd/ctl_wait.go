@@ -1,15 +1,11 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"superd/cmd/superd/await"
-	"superd/control"
 	"superd/internal/words"
 )
 
@@ -28,8 +24,10 @@ func newWaitCommand(flags *ctlFlags) *cobra.Command {
   failed    it has failed, and superd has given up or retries slowly
 
 It starts and stops nothing. The exit status is 1 when the time-out is over, and when a program that
-is to become ready or healthy has failed.`,
+is to become ready or healthy has failed. If no superd answers yet, wait waits for it, too: for ten
+seconds, or until the time-out is over. The exit status is 4 if there is none then.`,
 		Example: `  superd ctl wait db cache                  both are ready
+  superd run & superd wait web              superd itself still starts
   superd ctl wait backup --for exited --timeout 10m`,
 		Args:              needArgs("NAME"),
 		ValidArgsFunction: flags.completeNames,
@@ -38,11 +36,7 @@ is to become ready or healthy has failed.`,
 			if err != nil {
 				return usageError{err}
 			}
-			client, err := flags.client()
-			if err != nil {
-				return err
-			}
-			return waitFor(cmd.Context(), client, names, awaited, timeout)
+			return awaited.Wait(cmd.Context(), flags.client, names, timeout)
 		},
 	}
 	cmd.Flags().StringVar(&condition, "for", "ready", "`condition`: "+words.OneOf(await.Names()))
@@ -50,32 +44,4 @@ is to become ready or healthy has failed.`,
 		cobra.FixedCompletions(await.Names(), cobra.ShellCompDirectiveNoFileComp))
 	durationVar(cmd.Flags(), &timeout, "timeout", 0, "stop waiting after this `time`, such as 10s")
 	return cmd
-}
-
-// waitFor returns when awaited is met. superd sends the status after each change.
-func waitFor(ctx context.Context, client *control.Client, names []string, awaited *await.Condition, timeout time.Duration) error {
-	if timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
-	}
-	errMet := errors.New("the condition is met")
-	err := client.Watch(ctx, names, func(all []control.Status) error {
-		switch met, err := awaited.Observe(all); {
-		case err != nil:
-			return err
-		case met:
-			return errMet
-		}
-		return nil
-	})
-	switch {
-	case errors.Is(err, errMet):
-		return nil
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("wait for %s: not within %s: %s", awaited.Name, words.Duration(timeout), awaited.Unsatisfied())
-	case err == nil:
-		return fmt.Errorf("wait for %s: %w any more", awaited.Name, control.ErrNoSuperd)
-	}
-	return err
 }

@@ -89,6 +89,9 @@ func (d *daemon) serve(listener net.Listener, version control.Version) {
 		ResetFailed: func(names []string) ([]procs.CommandResult, error) {
 			return procs.ResetFailed(d.supervisor, names)
 		},
+		Await: func(names []string, done func([]procs.CommandResult)) (cancel func(), err error) {
+			return procs.Await(d.supervisor, names, done)
+		},
 		Enable: func(names []string, starts bool, done func([]procs.CommandResult, error)) (cancel func(), err error) {
 			return procs.Enable(d.supervisor, names, starts, done)
 		},

@@ -17,6 +17,37 @@ var (
 	lineEnd = regexp.MustCompile(` *(?:[|<>;&#…]|2>| {2}|: |:$).*`)
 )
 
+// TestReferenceNamesCommands: each command has a row in the table of commands.
+func TestReferenceNamesCommands(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, commands, _ := strings.Cut(string(page), "\n## Commands\n")
+	var first []string // cells
+	for line := range strings.Lines(commands) {
+		if cell, ok := strings.CutPrefix(line, "| `"); ok {
+			cell, _, _ = strings.Cut(cell, " | ")
+			first = append(first, cell)
+		}
+	}
+	for _, parent := range []string{"", "ctl"} {
+		root := newRootCommand(nil)
+		if parent != "" {
+			var err error
+			if root, _, err = root.Find([]string{parent}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, cmd := range root.Commands() {
+			named := regexp.MustCompile("(^|`)" + cmd.Name() + "\\b")
+			if !cmd.Hidden && cmd.Name() != "ctl" && cmd.Name() != "help" && !slices.ContainsFunc(first, named.MatchString) {
+				t.Errorf("docs/reference.md has no row for superd %s %s", parent, cmd.Name())
+			}
+		}
+	}
+}
+
 // TestDocsNameCommands: the commands and flags of superd that the pages name exist.
 func TestDocsNameCommands(t *testing.T) {
 	pages := []string{"../../README.md"}

@@ -40,7 +40,6 @@ func newEventListenerCommand() *cobra.Command {
 // without a configuration.
 func becomeProgram() {
 	execshim.Run(nil)
-	single.BecomeCommand()
 	single.Execute()
 }
 

@@ -1,4 +1,5 @@
-// Package cycle finds the cycles of a graph of names, such as of programs that need each other.
+// Package cycle finds the cycles of a graph of names, such as of programs that need each other, and
+// an order without them.
 package cycle
 
 import (
@@ -64,6 +65,42 @@ func Find(names []string, edges func(name string) []string) (cycles [][]string, 
 		}
 	}
 	return cycles, others
+}
+
+// Order returns the names so that each comes after those to which it has edges, and otherwise in
+// the given order. Along a cycle one edge does not count. It ignores edges to names that are not in
+// names, and does not recurse.
+func Order(names []string, edges func(name string) []string) []string {
+	type step struct {
+		name string
+		next []string // edges not yet followed
+	}
+	unseen := make(map[string]bool, len(names))
+	for _, name := range names {
+		unseen[name] = true
+	}
+	order := make([]string, 0, len(names))
+	var path []step
+	enter := func(name string) {
+		if unseen[name] {
+			delete(unseen, name)
+			path = append(path, step{name, edges(name)})
+		}
+	}
+	for _, name := range names {
+		for enter(name); len(path) > 0; {
+			top := &path[len(path)-1]
+			if len(top.next) == 0 {
+				order = append(order, top.name)
+				path = path[:len(path)-1]
+				continue
+			}
+			next := top.next[0]
+			top.next = top.next[1:]
+			enter(next)
+		}
+	}
+	return order
 }
 
 // fromLeast rotates a cycle so that it begins with its least name.

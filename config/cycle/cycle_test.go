@@ -37,6 +37,28 @@ func TestFind(t *testing.T) {
 	}
 }
 
+func TestOrder(t *testing.T) {
+	for _, tt := range []struct{ edges, want string }{
+		{"a:b b:c c: d:", "c b a d"},
+		{"a: b:a c:ab", "a b c"},
+		{"a:a b:", "a b"},
+		{"c:a b:c a:b", "b a c"}, // a cycle
+		{"a:x b:a", "a b"},       // x is no name
+		{"d:bc b:a c:a a:", "a b c d"},
+	} {
+		var names []string
+		edges := map[string][]string{}
+		for _, node := range strings.Fields(tt.edges) {
+			name, to, _ := strings.Cut(node, ":")
+			names = append(names, name)
+			edges[name] = strings.Split(to, "")
+		}
+		if got := Order(names, func(name string) []string { return edges[name] }); strings.Join(got, " ") != tt.want {
+			t.Errorf("%s: %q, want %q", tt.edges, got, tt.want)
+		}
+	}
+}
+
 // TestManyCycles checks that the cycles beyond the limit are the edges that close them.
 func TestManyCycles(t *testing.T) {
 	var names []string

@@ -85,6 +85,11 @@ func (s *Server) reloadPrograms(w http.ResponseWriter, r *http.Request) error {
 	return s.onPrograms(s.options.Supervisor.ReloadPrograms)(w, r)
 }
 
+// awaitPrograms answers when programs are as the configuration wants them, or could not become so.
+func (s *Server) awaitPrograms(w http.ResponseWriter, r *http.Request) error {
+	return s.onPrograms(s.options.Await)(w, r)
+}
+
 // clearLogs answers when the log files are empty.
 func (s *Server) clearLogs(w http.ResponseWriter, r *http.Request) error {
 	rotated, err := flag(r, "rotated", false)

@@ -103,6 +103,7 @@ type Options struct {
 	TreeUsages func(mains []host.MainProcess, others []int) []host.TreeUsage
 	// The following are functions of procs for the supervisor. They are called on the loop.
 	ConfigOf    func(names []string) ([]*config.Program, error)
+	Await       func(names []string, done func([]procs.CommandResult)) (cancel func(), err error)
 	ResetFailed func(names []string) ([]procs.CommandResult, error)
 	Enable      func(names []string, starts bool, done func([]procs.CommandResult, error)) (cancel func(), err error)
 	Execute     func(name string, uid int, o procs.ExecuteOptions) (end func(), err error)

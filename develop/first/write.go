@@ -47,6 +47,7 @@ func Write(dir string, chosen []Candidate) (text string, doc *draft.Document, er
 		`  environment = { LOG = "debug" }                   variables beside those of .env`,
 		`  restart     = "on-failure"                        always, on-failure or never`,
 		`  pty         = true                                a terminal, for superd attach`,
+		`  watch       = {}                                  restart it when files change`,
 		`  replicas    = 2                                   web@1 and web@2`,
 	)
 	return "#:schema ./" + SchemaFile + "\n\n" + doc.TOML(), doc, nil

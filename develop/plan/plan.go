@@ -25,6 +25,7 @@ type Options struct {
 	Scale     map[string]int // replicas, by program
 	ExitWith  []string       // programs whose end ends all
 	PTY       []string       // programs that get a terminal
+	Watch     []string       // programs that are restarted when files change
 	EnvFiles  []string       // of each program; a "-" before a path makes the file optional
 	DotEnv    string         // the project's env file, in whose place EnvFiles are
 	Ports     Ports          // which programs get a PORT
@@ -71,7 +72,7 @@ func Make(c *config.Config, o Options) (*Plan, error) {
 	for _, p := range m.programs {
 		m.doc.Program(p.Name)
 	}
-	for _, step := range []func() error{m.choose, m.scale, m.setExits, m.setTerminals, m.setPorts} {
+	for _, step := range []func() error{m.choose, m.scale, m.setExits, m.setTerminals, m.setWatches, m.setPorts} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -223,6 +224,20 @@ func (m *maker) setTerminals() error {
 	}
 	for _, p := range programs {
 		m.table(p).Set("pty", true)
+	}
+	return nil
+}
+
+// setWatches watches the directories of programs. One that has a table watch keeps it.
+func (m *maker) setWatches() error {
+	programs, err := m.named(m.options.Watch)
+	if err != nil {
+		return fmt.Errorf("read --watch: %w", err)
+	}
+	for _, p := range programs {
+		if p.Watch == nil {
+			m.table(p).Set("watch.paths", []string{p.Directory})
+		}
 	}
 	return nil
 }

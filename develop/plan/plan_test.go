@@ -38,6 +38,7 @@ const programs = `
 	[program.css]
 	groups = ["front"]
 	autostart = false
+	watch = { signal = "SIGHUP" }
 	[program.fixed]
 	environment = { PORT = "80" }
 	env_file = "a.env"
@@ -78,6 +79,12 @@ autostart = false
 
 [program.last]
 autostart = false
+`, sockets,
+		},
+		{
+			"watched files", Options{Watch: []string{"db", "css"}}, `
+[program.db]
+watch = { paths = ["DIR"] }
 `, sockets,
 		},
 		{

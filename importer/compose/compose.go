@@ -7,6 +7,7 @@ package compose
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -161,16 +162,26 @@ func (c *file) command(n *yamltree.Node) []string {
 	if n.Text() == "" {
 		return nil
 	}
-	words, err := document.SplitWords(n.Text())
+	// Compose replaces variables first, so what stands between braces is not split
+	words, err := document.SplitWords(reference.ReplaceAllStringFunc(n.Text(), hidden.Replace))
 	if err != nil {
 		c.note(n, "command", "compose can't split it: %v", err)
 		return nil
 	}
 	for i := range words {
-		words[i] = c.interpolate(words[i], true)
+		words[i] = c.interpolate(shown.Replace(words[i]), true)
 	}
 	return words
 }
+
+// reference matches a variable between braces, and a dollar sign of the program's.
+var reference = regexp.MustCompile(`\$\$|\$\{[^}]*\}`)
+
+// hidden replaces what splits words by private characters, and shown these by it.
+var (
+	hidden = strings.NewReplacer(" ", "\ue000", "\t", "\ue001", `"`, "\ue002", "'", "\ue003", `\`, "\ue004")
+	shown  = strings.NewReplacer("\ue000", " ", "\ue001", "\t", "\ue002", `"`, "\ue003", "'", "\ue004", `\`)
+)
 
 // interpolate returns a value of the file as a template of superd.
 func (c *file) interpolate(s string, argument bool) string {
@@ -238,8 +249,8 @@ func (c *file) variable(text string) string {
 		fallback, hasFallback = value, true
 	}
 	switch {
-	case strings.HasPrefix(rest, ":?") || strings.HasPrefix(rest, "?"):
-		return "${" + name + "}"
+	case !hasFallback && (strings.HasPrefix(rest, ":?") || strings.HasPrefix(rest, "?")):
+		return "${" + name + "}" // superd refuses to start the program, too
 	case strings.HasPrefix(rest, ":+") || strings.HasPrefix(rest, "+"):
 		c.assumed = append(c.assumed, "${"+text+"}")
 		return strings.TrimLeft(rest, ":+")

@@ -34,8 +34,8 @@ func Import(system draft.System, path, dir string) (*draft.Document, error) {
 	doc := draft.New(dir)
 	d := doc.Defaults
 	d.Comments = []string{
-		"With foreman and overmind all programs end when one ends. superd restarts it; it ends all with",
-		`restart = "never" and essential = true.`,
+		"With foreman and overmind all programs end when one ends. superd restarts the one that has ended,",
+		`unless it has restart = "never". With essential = true, too, its end ends all.`,
 	}
 	port := firstPort
 	env := filepath.Join(filepath.Dir(path), ".env")

@@ -82,6 +82,13 @@ func TestRecords(t *testing.T) {
 	}
 }
 
+// TestJSONRecord: programs of users read these keys, which docs/compatibility.md promises.
+func TestJSONRecord(t *testing.T) {
+	made, _ := records(JSON, []byte("one \"line\"\nhalf"), WritePartial, whole)
+	const begin = `{"time":"2026-11-21T07:20:45.123456Z","program":"web","instance":"web@2","run":"run-1","stream":"stdout",`
+	equalText(t, "records", string(made), begin+`"partial":false,"line":"one \"line\""}`+"\n"+begin+`"partial":true,"line":"half"}`+"\n")
+}
+
 // A byte that does not stand for itself is found wherever it is, whatever follows it.
 func TestPlain(t *testing.T) {
 	for size := range 80 {

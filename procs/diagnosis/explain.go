@@ -24,7 +24,13 @@ func (d *Diagnosis) Explain(events []eventlog.Event) string {
 	var b strings.Builder
 	printf := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 
-	printf("%s %s %s (%s): %s.", d.Name, d.verb(), d.clock(d.Since), words.Coarse(d.Now.Sub(d.Since)), d.Reason)
+	reason, waitsFor := d.Reason, d.WaitsFor
+	// What it waits for has the whole chain
+	if reason.Kind == fsm.ReasonWaitsForDependency && len(waitsFor) == 1 {
+		reason, waitsFor = fsm.ReasonWaitsForDependency.With(waitsFor[0]), nil
+	}
+	age := words.Coarse(d.Now.Sub(d.Since))
+	printf("%s %s %s (%s): %s.", d.Name, d.verb(), d.clock(d.Since), age, reason)
 	d.explainTarget(printf)
 	switch d.Desired.Enablement {
 	case enablement.Enabled:
@@ -35,7 +41,7 @@ func (d *Diagnosis) Explain(events []eventlog.Event) string {
 	if d.Processes.Unkillable != "" {
 		printf("superd cannot end it: %s.", d.Processes.Unkillable)
 	}
-	for _, what := range d.WaitsFor {
+	for _, what := range waitsFor {
 		printf("It waits for %s.", what)
 	}
 	if d.Stage != "" {

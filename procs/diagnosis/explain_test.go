@@ -75,6 +75,19 @@ Its output has not got into its log since 08:12:04 (3s): write /l: no space left
 `,
 		},
 		{
+			"waits for one",
+			Diagnosis{State: fsm.Waiting, Since: ago(time.Second), Reason: fsm.ReasonWaitsForDependency.With("db, which is itself waiting"),
+				Desired: Desired{Up: true, By: fsm.By(fsm.ActorOperator)}, WaitsFor: []string{"db, which waits for disk, which is starting"}}, nil,
+			"web is waiting since 08:12:06 (1s): waits for db, which waits for disk, which is starting.\nIt is wanted up by the operator.\n",
+		},
+		{
+			"waits for several",
+			Diagnosis{State: fsm.Waiting, Since: ago(time.Second), Reason: fsm.ReasonWaitsForDependency.With("db, which is starting; and for 1 more"),
+				Desired: Desired{Up: true, By: fsm.By(fsm.ActorOperator)}, WaitsFor: []string{"db, which is starting", "disk, which failed"}}, nil,
+			"web is waiting since 08:12:06 (1s): waits for db, which is starting; and for 1 more.\nIt is wanted up by the operator.\n" +
+				"It waits for db, which is starting.\nIt waits for disk, which failed.\n",
+		},
+		{
 			"at the start limit",
 			Diagnosis{State: fsm.Failed, Since: ago(time.Minute), Reason: fsm.Reason{Detail: "exit status 1 after 1ms; start limit hit: 1 failure within 1m"}, Desired: Desired{Up: true, By: fsm.By(fsm.ActorOperator)},
 				NextStart: new(9 * time.Minute),

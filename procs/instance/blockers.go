@@ -13,9 +13,9 @@ import (
 // all of them.
 const shownHops = 3
 
-// blockedReason returns what blocks the start of the instance. It follows the chain of blockers for
+// BlockedReason returns what blocks the start of the instance. It follows the chain of blockers for
 // at most shownHops links.
-func (n *node) blockedReason() fsm.Reason {
+func (n *node) BlockedReason() fsm.Reason {
 	in := n.Owned()
 	m := &in.Machine
 	e := n.Blocker()

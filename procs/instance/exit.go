@@ -2,6 +2,7 @@ package instance
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -171,7 +172,10 @@ func (r *run) logEnd(message string, attrs ...any) {
 	case m.Outcome() == fsm.RunEndedRetry:
 		in.Env.Log.Warn(message, attrs...)
 	case m.Outcome() == fsm.RunEndedFinal || m.Outcome() == fsm.RunEndedStartLimit:
-		in.Env.Log.Error(message, append(attrs, "reason", m.StateReason().String())...)
+		if reason := m.StateReason().String(); !slices.Contains(attrs, any(reason)) {
+			attrs = append(attrs, "reason", reason)
+		}
+		in.Env.Log.Error(message, attrs...)
 	default:
 		in.Env.Log.Info(message, attrs...)
 	}

@@ -20,7 +20,7 @@ func shownReasonIn(in *Instance, stage string) (kind fsm.ReasonKind, text string
 	case in.AwaitsTrigger():
 		r = waitReason(in)
 	case in.Machine.State() == fsm.Waiting:
-		r = in.Node.blockedReason()
+		r = in.Node.BlockedReason()
 	case stage != "":
 		more = ": " + stage
 	}
@@ -64,7 +64,7 @@ func (r *run) stage() string {
 func waitReason(in *Instance) fsm.Reason {
 	switch {
 	case !in.AwaitsTrigger():
-		return in.Node.blockedReason()
+		return in.Node.BlockedReason()
 	case in.Program.Accepts():
 		return waitForConnection(in)
 	case in.Machine.ExitReason().Kind != fsm.ReasonNone:

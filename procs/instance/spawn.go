@@ -46,8 +46,7 @@ func (a *spawnAttempt) begin() {
 
 // preStart returns the hookRun of the pre_start hooks, which then starts the main process.
 func (a *spawnAttempt) preStart() *hookRun {
-	r := a.run
-	in := r.in
+	r, in := a.run, a.run.in
 	return newHooks(r, "pre_start", r.program.PreStart, func(err error) {
 		switch {
 		case errors.Is(err, errHookStopped) || in.MustEnd():
@@ -64,8 +63,7 @@ func (a *spawnAttempt) preStart() *hookRun {
 
 // startMain spawns the main process.
 func (a *spawnAttempt) startMain() {
-	r := a.run
-	in := r.in
+	r, in := a.run, a.run.in
 	a.timer.Stop()
 	passed, err := in.Env.Sockets.PassTo(in.Name, r.program.Sockets)
 	if err != nil {
@@ -97,8 +95,7 @@ func (a *spawnAttempt) stopTimer() {
 
 // result handles the result of the spawn. It always comes, unless the spawn was cancelled.
 func (a *spawnAttempt) result(record *startRecord, child host.Child, err error) {
-	r := a.run
-	in := r.in
+	r, in := a.run, a.run.in
 	a.pending = nil
 	a.stopTimer()
 	in.clearUnkillable()

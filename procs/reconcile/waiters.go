@@ -14,7 +14,9 @@ type Waiter struct {
 	Done func(Result)
 	Of   *[]Result // results of the command, which identify it
 
-	Dependent bool // the instance restarts only because it requires another one
+	// The instance is not told what the waiter waits for: while it runs it may be about to stop, as
+	// when it requires another one that restarts
+	Dependent bool
 }
 
 // Waiters has who waits for the results of commands.

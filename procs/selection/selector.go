@@ -1,6 +1,8 @@
 package selection
 
 import (
+	"slices"
+
 	"superd/config"
 	"superd/procs/instance"
 )
@@ -30,6 +32,30 @@ func (e *Selector) Select(names []string) (Selected, error) {
 		return Selected{}, &UnknownNameError{Name: found.Unknown[0], Known: e.Known()}
 	}
 	return found, nil
+}
+
+// Definitions returns the definitions in force of the programs that names select, or an instance of
+// which they select, each once; all for no names.
+func (e *Selector) Definitions(names []string) (all []*config.Program, err error) {
+	if len(names) == 0 {
+		return slices.Clone(e.Config().Programs), nil
+	}
+	found, err := e.Select(names)
+	selected := map[string]bool{}
+	for _, in := range found.Instances {
+		selected[in.Program.Name] = true
+	}
+	for _, name := range found.Empty {
+		for _, p := range Programs(e.Config(), name) {
+			selected[p.Name] = true
+		}
+	}
+	for _, p := range e.Config().Programs {
+		if selected[p.Name] {
+			all = append(all, p)
+		}
+	}
+	return all, err
 }
 
 // Selected is what names select.

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -54,10 +55,11 @@ func (f *File) Descriptor() (fd int, err error) {
 //
 // Source: memfd_create(2), sysctl vm.memfd_noexec.
 func Open() (fd int, err error) {
-	binary, err := bin.ReadFile(file)
+	binary, err := bin.Open(file)
 	if err != nil {
 		return -1, ErrNotBuilt
 	}
+	defer binary.Close()
 	const name = "superd-exec"
 	fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
 	if err == unix.EINVAL { // before Linux 6.3
@@ -76,16 +78,29 @@ func Open() (fd int, err error) {
 	return fd, nil
 }
 
+// copySize is how much of the binary is copied at a time. ReadFile would need memory for all of it.
+const copySize = 32 << 10
+
 // fill writes a binary into a file in memory, which nobody can change afterwards.
-func fill(fd int, binary []byte) error {
-	for len(binary) > 0 {
-		n, err := unix.Write(fd, binary)
-		if err != nil && err != unix.EINTR {
-			return err
-		}
-		binary = binary[max(n, 0):]
+func fill(fd int, binary io.Reader) error {
+	if _, err := io.CopyBuffer(writer(fd), binary, make([]byte, copySize)); err != nil {
+		return err
 	}
 	const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
 	_, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
 	return err
+}
+
+// A writer writes to a descriptor.
+type writer int
+
+func (w writer) Write(text []byte) (n int, err error) {
+	for n < len(text) {
+		written, err := unix.Write(int(w), text[n:])
+		if err != nil && err != unix.EINTR {
+			return n, err
+		}
+		n += max(written, 0)
+	}
+	return n, nil
 }

@@ -85,7 +85,7 @@ var allowed = map[string]string{
 	"procs/linux/proctree":  "config internal/procfs internal/workers pidfd procs/host",
 	"procs/linux/linuxtest": "config config/environ internal/procfs loop pidfd procs/host",
 	"procs/counters":        "procs/fsm",
-	"procs/deps":            "",
+	"procs/deps":            "config config/cycle",
 	"procs/diagnosis": `config config/enablement internal/words logs procs/eventlog procs/fsm procs/host
 		procs/probe`,
 	"procs/outputevents":  `internal/words logs loop procs/eventlog procs/fsm procs/handover procs/instance`,
@@ -314,47 +314,97 @@ func TestModulesOfTests(t *testing.T) {
 	}
 }
 
-// TestPicture: the picture in the documentation shows the imports as they are.
+// TestPicture: the pictures in the documentation show the imports as they are.
 func TestPicture(t *testing.T) {
-	picture := "```mermaid\n" + draw(imports(t)) + "```\n"
-	if golden.Update() {
-		if err := table.Replace(page, "imports", picture); err != nil {
+	found := imports(t)
+	for mark, room := range map[string]func(string) string{"imports": topRoom, "procs": procsRoom} {
+		picture := "```mermaid\n" + draw(found, room) + "```\n"
+		if golden.Update() {
+			if err := table.Replace(page, mark, picture); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text, err := os.ReadFile(page)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(text), picture) {
-		t.Error("docs/architecture.md has another picture of the imports: " +
-			"go test ./tests/house -run Picture -update")
+		if !strings.Contains(string(text), picture) {
+			t.Errorf("docs/architecture.md has another picture %s of the imports: "+
+				"go test ./tests/house -run Picture -update", mark)
+		}
 	}
 }
 
-// draw returns a Mermaid graph of the imports. It leaves out the packages below internal/, which
-// many import, helpers of tests, and each arrow that others imply.
-func draw(found map[string][]string) string {
-	var reaches func(from, to string, direct bool) bool
-	reaches = func(from, to string, direct bool) bool {
-		for _, next := range found[from] {
-			if next == to && direct || next != to && reaches(next, to, true) {
+// topRoom returns the directory at the top that a package is in, and of commands the command or
+// what is below it. It leaves out internal, which many import.
+func topRoom(name string) string {
+	room, below, _ := strings.Cut(name, "/")
+	switch room {
+	case "internal":
+		return ""
+	case "cmd":
+		if command, _, isBelow := strings.Cut(below, "/"); isBelow {
+			return room + "/" + command + "/*"
+		}
+		return name
+	}
+	return room
+}
+
+// procsRoom returns the directory in procs that a package is in. It leaves out all others.
+func procsRoom(name string) string {
+	below, ok := strings.CutPrefix(name, "procs/")
+	if !ok || strings.HasSuffix(name, "test") { // a helper of tests
+		if name == "procs" {
+			return name
+		}
+		return ""
+	}
+	room, _, _ := strings.Cut(below, "/")
+	return "procs/" + room
+}
+
+// draw returns a Mermaid graph of the imports between rooms, without each arrow that others imply.
+func draw(found map[string][]string, room func(string) string) string {
+	arrows := map[string]map[string]bool{}
+	for name, all := range found {
+		for _, imported := range all {
+			from, to := room(name), room(imported)
+			if from == "" || to == "" || from == to {
+				continue
+			}
+			if arrows[from] == nil {
+				arrows[from] = map[string]bool{}
+			}
+			arrows[from][to] = true
+		}
+	}
+	var reaches func(from, to string, seen map[string]bool) bool
+	reaches = func(from, to string, seen map[string]bool) bool {
+		for next := range arrows[from] {
+			if next == to {
 				return true
+			}
+			if !seen[next] {
+				seen[next] = true
+				if reaches(next, to, seen) {
+					return true
+				}
 			}
 		}
 		return false
 	}
-	shown := func(name string) bool {
-		return !strings.HasPrefix(name, "internal/") && !strings.HasSuffix(name, "test")
-	}
 	var b strings.Builder
 	b.WriteString("flowchart TD\n")
-	node := strings.NewReplacer("/", "_")
-	for _, name := range slices.Sorted(maps.Keys(found)) {
-		for _, imported := range slices.Sorted(slices.Values(found[name])) {
-			if shown(name) && shown(imported) && !reaches(name, imported, false) {
-				fmt.Fprintf(&b, "    %s[%s] --> %s[%s]\n",
-					node.Replace(name), name, node.Replace(imported), imported)
+	node := strings.NewReplacer("/", "_", "*", "all")
+	for _, from := range slices.Sorted(maps.Keys(arrows)) {
+		for _, to := range slices.Sorted(maps.Keys(arrows[from])) {
+			implied := false
+			for other := range arrows[from] {
+				implied = implied || other != to && reaches(other, to, map[string]bool{from: true})
+			}
+			if !implied {
+				fmt.Fprintf(&b, "    %s[%s] --> %s[%s]\n", node.Replace(from), from, node.Replace(to), to)
 			}
 		}
 	}

@@ -183,6 +183,33 @@ func TestPages(t *testing.T) {
 	})
 }
 
+// TestAllIsLinked checks that a reader finds each page and each picture of docs by links of others.
+func TestAllIsLinked(t *testing.T) {
+	tree := os.DirFS(root)
+	linked := map[string]bool{}
+	var all []string
+	eachFile(t, tree, func(path string, entry fs.DirEntry) {
+		if strings.HasPrefix(path, "docs/") && !entry.IsDir() && filepath.Ext(path) != ".cast" {
+			all = append(all, path)
+		}
+		if filepath.Ext(path) != ".md" || strings.Contains(path, "testdata/") {
+			return
+		}
+		_, links := references(readFile(t, tree, path))
+		for _, l := range links {
+			file, _, _ := strings.Cut(l.text, "#")
+			if to := filepath.Join(filepath.Dir(path), file); to != path {
+				linked[to] = true
+			}
+		}
+	})
+	for _, path := range all {
+		if !linked[path] {
+			t.Errorf("no page links to %s", path)
+		}
+	}
+}
+
 // pageInCode finds a page that a file names, with its anchor.
 var pageInCode = regexp.MustCompile(`\bdocs/[\w/-]+\.md(?:#[\w-]+)?`)
 

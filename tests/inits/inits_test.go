@@ -131,7 +131,7 @@ func TestStart(t *testing.T) {
 		if args[0] == "superd" {
 			cmd.Path, cmd.Err = b.Path("bin/superd"), nil
 		}
-		cmd.Args = append(args, "sleep", "1000")
+		cmd.Args, cmd.Env = append(args, "sleep", "1000"), b.Env // so that b finds what it leaves
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -120,13 +120,23 @@ func load(p *project.Project, named string) (c *config.Config, ports plan.Ports,
 	if err := p.Write(p.ImportFile(), doc.TOML()); err != nil {
 		return nil, 0, nil, err
 	}
-	if c, err = strict(p.ImportFile()); err != nil {
+	c, err = strict(p.ImportFile())
+	switch {
+	case err != nil && isIn(err, p.ImportFile()):
 		return nil, 0, nil, fmt.Errorf("%w\n%s was imported as that file", err, p.File)
+	case err != nil:
+		return nil, 0, nil, err
 	}
 	if format.Name == "procfile" {
 		ports = plan.AllPorts
 	}
 	return c, ports, doc.Notes, nil
+}
+
+// isIn reports whether a mistake is in that file.
+func isIn(err error, path string) bool {
+	mistakes, ok := errors.AsType[config.Errors](err)
+	return ok && slices.ContainsFunc(mistakes, func(e *config.KeyError) bool { return e.File == path })
 }
 
 // strict loads a configuration without any mistake.

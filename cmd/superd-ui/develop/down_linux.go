@@ -25,9 +25,14 @@ it, and ends its superd. It returns when nothing of it runs.`,
 		Example: `  superd down
   superd down -f ~/shop/Procfile.dev
   superd down --all`,
-		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 0:
+				return e.Usage(fmt.Errorf("down %s: down takes no name: name the file of a project, or its directory, with -f", terminal.Sanitize(args[0])))
+			case all && file != "":
+				return e.Usage(errors.New("down --all: it ends all projects: leave out --file"))
+			}
 			superd, err := superdOf(cmd)
 			if err != nil {
 				return err
@@ -52,7 +57,6 @@ it, and ends its superd. It returns when nothing of it runs.`,
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "the project's `file`, or its directory")
 	cmd.Flags().BoolVar(&all, "all", false, "end all projects of this user")
-	cmd.MarkFlagsMutuallyExclusive("file", "all")
 	return cmd
 }
 

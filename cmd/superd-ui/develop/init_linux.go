@@ -86,7 +86,7 @@ func (i *initializer) run(stdout io.Writer) error {
 	for _, p := range doc.Programs {
 		names = append(names, p.Name)
 	}
-	_, err = fmt.Fprintf(stdout, "%s has %s: %s; `superd up` runs them\n", filepath.Join(dir, firstFile),
+	_, err = fmt.Fprintf(stdout, "%s has %s: %s; see `superd up`\n", filepath.Join(dir, firstFile),
 		words.Plural(len(names), "program"), strings.Join(names, ", "))
 	return err
 }

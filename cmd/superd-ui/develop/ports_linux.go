@@ -85,7 +85,7 @@ func (f *upFlags) freePort(ctx context.Context, port plan.Port, h listener.Proce
 	who := fmt.Sprintf("pid %d (%s)", h.Pid, commandLine(h))
 	what := fmt.Sprintf("port %d, %s, is in use by %s", port.Number, port.Of, who)
 	if name, dir := ownerOf(h.Pid); name != "" {
-		fmt.Fprintf(f.stderr, "superd: %s, the program %s of another superd: `superd ctl --runtime-dir %s stop %[2]s` ends it\n",
+		fmt.Fprintf(f.stderr, "superd: %s, the program %s of another superd: `superd ctl --runtime-dir %s stop %[2]s` ends it; --port begins with another port\n",
 			what, terminal.Sanitize(name), terminal.Sanitize(dir))
 		return nil
 	}

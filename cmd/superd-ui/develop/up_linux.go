@@ -27,9 +27,11 @@ import (
 type upFlags struct {
 	file                  string
 	format                string // of the file, as named before it; "": by its name
-	only, exitWith, pty   []string
-	scale                 map[string]int
+	only, exitWith        []string
+	pty, watch            []string
+	scale                 []string // NAME=NUMBER
 	port                  int
+	portSet               bool
 	envFiles              []string
 	detach, killPort, yes bool
 	logLevel              string
@@ -58,13 +60,14 @@ Each project has a runtime directory of its own, so that several run beside each
 finds the one of the working directory.`,
 		Example: `  superd up
   superd up web worker -f Procfile.dev
-  superd up --scale worker=3 --pty web
+  superd up --scale worker=3 --pty web --watch web
   superd up --exit-with test           ends all with the status of test
   superd up -d && superd logs -f`,
 		ValidArgsFunction: f.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			f.stdout, f.stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			f.only = append(f.only, args...)
+			f.portSet = cmd.Flags().Changed("port")
 			if f.superd, err = superdOf(cmd); err != nil {
 				return err
 			}
@@ -74,11 +77,12 @@ finds the one of the working directory.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&f.file, "file", "f", "", "`file` with the programs, such as compose:dev.yaml, or its directory")
 	flags.StringSliceVar(&f.only, "only", nil, "`names` of the programs to run, as in web,worker")
-	flags.StringToIntVarP(&f.scale, "scale", "m", nil, "replicas of programs, as in `web=3,worker=2`")
-	flags.Lookup("scale").DefValue = "" // not []
+	flags.StringSliceVarP(&f.scale, "scale", "m", nil, "replicas of programs, as in `web=3,worker=2`")
 	flags.StringSliceVar(&f.exitWith, "exit-with", nil,
 		"`names` of programs that are not restarted: the end of one ends all, with its status; '*': any")
 	flags.StringSliceVar(&f.pty, "pty", nil, "`names` of programs that get a terminal, for superd attach; '*': all")
+	flags.StringSliceVar(&f.watch, "watch", nil,
+		"`names` of programs that are restarted when files of their directory change; '*': all")
 	flags.IntVarP(&f.port, "port", "p", 0, "PORT of the first program (default: that of .env or of the environment, or 5000)")
 	flags.StringSliceVarP(&f.envFiles, "env", "e", nil, "env `files` instead of .env")
 	flags.BoolVarP(&f.detach, "detach", "d", false, "run in the background; output goes to the logs")
@@ -86,7 +90,7 @@ finds the one of the working directory.`,
 	flags.BoolVarP(&f.yes, "yes", "y", false, "with --kill-port: do not ask")
 	flags.StringVar(&f.logLevel, "log-level", "info", "lowest `level` of superd's own messages: debug, info, warn or error")
 	for flag, complete := range map[string]cobra.CompletionFunc{
-		"only": f.completeNames, "exit-with": f.completeNames, "pty": f.completeNames,
+		"only": f.completeNames, "exit-with": f.completeNames, "pty": f.completeNames, "watch": f.completeNames,
 		"log-level": cobra.FixedCompletions([]cobra.Completion{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp),
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, complete) // no error: the flag is defined
@@ -166,7 +170,10 @@ func (f *upFlags) plan(p *project.Project) (*plan.Plan, error) {
 		return nil, err
 	}
 	o := plan.Options{
-		Names: f.only, Scale: f.scale, ExitWith: f.exitWith, PTY: f.pty, Ports: ports, LogDir: p.LogDir(),
+		Names: f.only, ExitWith: f.exitWith, PTY: f.pty, Watch: f.watch, Ports: ports, LogDir: p.LogDir(),
+	}
+	if o.Scale, err = parseScale(f.scale); err != nil {
+		return nil, err
 	}
 	if err := f.environment(p, &o); err != nil {
 		return nil, err
@@ -183,6 +190,20 @@ func (f *upFlags) plan(p *project.Project) (*plan.Plan, error) {
 	}
 	f.tell(p, notes)
 	return made, nil
+}
+
+// parseScale reads replicas such as web=3.
+func parseScale(all []string) (map[string]int, error) {
+	scale := map[string]int{}
+	for _, text := range all {
+		name, number, _ := strings.Cut(text, "=")
+		n, err := strconv.Atoi(number)
+		if name == "" || err != nil {
+			return nil, fmt.Errorf("read --scale: want NAME=NUMBER, such as web=3, got %q", text)
+		}
+		scale[name] = n
+	}
+	return scale, nil
 }
 
 // mostNotes is how many notes on an import are shown.
@@ -226,6 +247,9 @@ func (f *upFlags) environment(p *project.Project, o *plan.Options) error {
 			return mistakes
 		}
 		if port, ok := vars["PORT"]; ok {
+			if n, err := strconv.Atoi(port); err != nil || n < 1 {
+				return fmt.Errorf("read PORT of %s: want a number from 1 to 65535, got %q", strings.TrimPrefix(file, "-"), port)
+			}
 			value = port
 		}
 	}
@@ -233,7 +257,7 @@ func (f *upFlags) environment(p *project.Project, o *plan.Options) error {
 	if port, err := strconv.Atoi(value); err == nil && port > 0 {
 		o.FirstPort = port
 	}
-	if f.port != 0 {
+	if f.portSet {
 		o.FirstPort = f.port
 	}
 	if o.FirstPort < 1 {

@@ -24,12 +24,13 @@ const childName = "superd-single"
 type childPlan struct {
 	style    style
 	terminal bool             // the command gets the terminal
-	ignored  []syscall.Signal // that the command is to ignore, as its parent did at its start
+	blocked  disposition.Mask // of the command, as its parent was started with
+	ignored  []syscall.Signal // likewise
 }
 
 // args returns the arguments of the process that becomes the command.
 func (c *childPlan) args(command []string) []string {
-	parts := []string{strconv.Itoa(int(c.style)), strconv.FormatBool(c.terminal)}
+	parts := []string{strconv.Itoa(int(c.style)), strconv.FormatBool(c.terminal), c.blocked.String()}
 	for _, sig := range c.ignored {
 		parts = append(parts, strconv.Itoa(int(sig)))
 	}
@@ -39,20 +40,21 @@ func (c *childPlan) args(command []string) []string {
 // parsePlan reads what args has returned.
 func parsePlan(text string) (c childPlan, ok bool) {
 	parts := strings.Split(text, ",")
-	if len(parts) < 2 {
+	if len(parts) < 3 {
 		return c, false
 	}
 	n, err := strconv.Atoi(parts[0])
 	terminal, terminalErr := strconv.ParseBool(parts[1])
-	c.style, c.terminal = style(n), terminal
-	for _, part := range parts[2:] {
+	blocked, blockedErr := disposition.ParseMask(parts[2])
+	c.style, c.terminal, c.blocked = style(n), terminal, blocked
+	for _, part := range parts[3:] {
 		sig, err := strconv.Atoi(part)
 		if err != nil {
 			return c, false
 		}
 		c.ignored = append(c.ignored, syscall.Signal(sig))
 	}
-	return c, err == nil && terminalErr == nil
+	return c, err == nil && terminalErr == nil && blockedErr == nil
 }
 
 // BecomeCommand does not return if this process was started to become the command.
@@ -73,14 +75,11 @@ func (c *childPlan) execute(command []string) (status int) {
 	if c.terminal {
 		c.takeTerminal()
 	}
-	// Go has left these alone, and the parent ignores some of them. All others are the default
-	// action after the exec, as Go handles them.
-	for _, sig := range []syscall.Signal{unix.SIGTTIN, unix.SIGTTOU} {
-		_, _ = disposition.Set(sig, disposition.Default())
-	}
+	// All others are the default action after the exec
 	for _, sig := range c.ignored {
 		_, _ = disposition.Set(sig, disposition.Ignore())
 	}
+	_, _ = disposition.SetBlocked(c.blocked)
 	err := execSearched(command)
 	if c.style == styleDumbInit {
 		fmt.Fprintf(os.Stderr, "[dumb-init] %s: %s\n", command[0], capitalized(err.Error()))
@@ -101,7 +100,7 @@ func (c *childPlan) execute(command []string) (status int) {
 }
 
 // takeTerminal makes the terminal that of this process: the controlling one of its new session, or
-// the one of which its new process group is in the foreground. SIGTTOU is ignored.
+// the one of which its new process group is in the foreground. SIGTTOU is blocked.
 //
 // Source: ioctl_tty(2), tcsetpgrp(3).
 func (c *childPlan) takeTerminal() {

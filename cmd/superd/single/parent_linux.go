@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -21,13 +22,11 @@ type parent struct {
 	options
 	pid      int
 	signals  chan syscall.Signal
-	terminal bool // standard input is a terminal that the command has got
+	terminal bool             // standard input is a terminal that the command has got
+	blocked  disposition.Mask // signals that the command blocks
 	// Signals of each kind that are not forwarded: they follow from giving up the terminal
 	skip map[syscall.Signal]int
 }
-
-// ofLibrary are real-time signals that the runtime of Go and C libraries keep for themselves.
-var ofLibrary = []syscall.Signal{32, 33, 34}
 
 // run runs the command and returns the exit status.
 func (p *parent) run() (status int, err error) {
@@ -36,7 +35,9 @@ func (p *parent) run() (status int, err error) {
 	if err != nil {
 		return statusFailed, err
 	}
-	p.catch()
+	if err := p.catch(); err != nil {
+		return statusFailed, err
+	}
 	if err := p.prepare(); err != nil {
 		return statusFailed, err
 	}
@@ -61,16 +62,18 @@ func (p *parent) run() (status int, err error) {
 	return statusFailed, errors.New("no signals any more")
 }
 
-// catch receives all signals that can be caught, each in a channel of its own: a burst of one kind
-// does not drop another. The runtime of Go keeps SIGPROF for itself.
-func (p *parent) catch() {
+// catch receives all signals that can be caught. Those that are blocked are read from a queue of
+// the kernel. The runtime of Go unblocks some when it starts: these come through it, each in a
+// channel of its own, so that a burst of one kind does not drop another. To catch all in that way
+// would take more time than the rest of the start. The runtime keeps SIGPROF for itself.
+func (p *parent) catch() error {
 	p.signals, p.skip = make(chan syscall.Signal), map[syscall.Signal]int{}
+	queued, err := disposition.Blocked()
+	if err != nil {
+		return fmt.Errorf("read the signal mask: %w", err)
+	}
 	for sig := syscall.Signal(1); sig <= disposition.MaxSignal; sig++ {
-		switch {
-		case sig == unix.SIGKILL, sig == unix.SIGSTOP, slices.Contains(ofLibrary, sig):
-			continue
-		case p.style != styleDumbInit && (sig == unix.SIGTTIN || sig == unix.SIGTTOU):
-			signal.Ignore(sig) // messages are printed while the command has the terminal
+		if queued.Has(sig) || slices.Contains(neverCaught, sig) {
 			continue
 		}
 		c := make(chan os.Signal, 1)
@@ -80,6 +83,36 @@ func (p *parent) catch() {
 				p.signals <- sig
 			}
 		}()
+	}
+	if p.style != styleDumbInit {
+		// They stay blocked: messages are printed while the command has the terminal
+		queued = queued.Without(unix.SIGTTIN, unix.SIGTTOU)
+	}
+	queue, err := disposition.OpenQueue(queued)
+	if err != nil {
+		return fmt.Errorf("catch signals: %w", err)
+	}
+	go p.readQueue(queue)
+	return nil
+}
+
+// neverCaught are the signals that can't be caught, and those of real time that the runtime of Go
+// and C libraries keep for themselves.
+var neverCaught = []syscall.Signal{unix.SIGKILL, unix.SIGSTOP, 32, 33, 34}
+
+// readQueue passes on the signals of a queue.
+func (p *parent) readQueue(queue *os.File) {
+	var read [16]unix.SignalfdSiginfo
+	buf := unsafe.Slice((*byte)(unsafe.Pointer(&read)), unsafe.Sizeof(read))
+	for {
+		n, err := queue.Read(buf)
+		if err != nil {
+			p.printf("FATAL", "signals are not received any more: %v", err)
+			return
+		}
+		for _, info := range read[:n/int(unsafe.Sizeof(read[0]))] {
+			p.signals <- syscall.Signal(info.Signo)
+		}
 	}
 }
 
@@ -129,7 +162,10 @@ func (p *parent) releaseTerminal() {
 // spawn starts the command. It gets this process's standard input, output and error, and all other
 // descriptors that this process has inherited.
 func (p *parent) spawn(ignored []syscall.Signal) error {
-	plan := childPlan{style: p.style, ignored: ignored, terminal: p.terminal}
+	plan := childPlan{style: p.style, blocked: p.blocked, ignored: ignored, terminal: p.terminal}
+	if p.style == styleDumbInit {
+		plan.blocked = 0 // as dumb-init has it
+	}
 	attr := &syscall.SysProcAttr{Setsid: p.session}
 	if p.style != styleDumbInit {
 		attr.Setpgid = true

@@ -1,22 +1,26 @@
 // Package single runs one command without a configuration, as tini and dumb-init do: it forwards
 // signals to the command, reaps orphans, and ends with the command's exit status.
 //
-// Three processes of Go take part. superd executes the small binary of cmd/superd-exec in its own
-// place ([Execute]), if it has that embedded, since its own code takes more memory. That one
-// ([Main]) forwards and reaps. It starts itself again to become the command ([BecomeCommand]): what
-// has to happen between fork and exec, as the process group and the terminal, is done there.
+// Three programs of Go take part. superd blocks all signals, and executes the small binary of
+// cmd/superd-exec in its own place ([Execute]), if it has that embedded, since its own code takes
+// more memory. That one ([Become]) forwards and reaps. It starts itself again to become the command
+// ([BecomeCommand]): what has to happen between fork and exec, as the process group and the
+// terminal, is done there.
 package single
 
 import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"superd/internal/disposition"
 	"superd/sandbox/shim"
 )
 
@@ -28,18 +32,46 @@ const (
 	statusNotFound      = 127
 )
 
-// Execute replaces this process by the small binary, or goes on without it if it can't be executed.
-// It does not return if [Concerns] is true for the arguments.
+// Execute replaces this process by the small binary, or by itself again if that can't be executed,
+// with all signals blocked: only so every thread of the new program blocks them. It does not return
+// if [Concerns] is true for the arguments.
 func Execute() {
+	Become()
 	if !Concerns(os.Args) {
 		return
 	}
-	if fd, err := shim.Open(); err == nil {
+	runtime.LockOSThread() // the mask of this thread becomes that of the program
+	blocked, err := disposition.SetBlocked(disposition.All)
+	if err == nil {
+		env := append(withoutPreemption(os.Environ()), blockedVariable+strconv.Itoa(os.Getpid())+":"+blocked.String())
 		// Only if /proc is mounted, and files in memory may be executed
-		_ = syscall.Exec(fmt.Sprintf("/proc/self/fd/%d", fd), os.Args, withoutPreemption(os.Environ()))
-		unix.Close(fd)
+		if fd, err := shim.Open(); err == nil {
+			_ = syscall.Exec(fmt.Sprintf("/proc/self/fd/%d", fd), os.Args, env)
+			unix.Close(fd)
+		}
+		err = syscall.Exec("/proc/self/exe", os.Args, env)
 	}
-	os.Exit(Main(os.Args, os.Environ()))
+	fmt.Fprintf(os.Stderr, "superd: execute superd again: %v: is /proc mounted?\n", err)
+	os.Exit(statusFailed)
+}
+
+// blockedVariable is a variable of the environment by which [Execute] passes on, with the pid of
+// this process, which signals were blocked when it was started.
+const blockedVariable = "SUPERD_SINGLE="
+
+// blockedBefore returns what [Execute] has passed on to this process, and the environment without
+// it; ok is false if it has not.
+func blockedBefore(env []string) (m disposition.Mask, without []string, ok bool) {
+	for i, v := range env {
+		value, is := strings.CutPrefix(v, blockedVariable)
+		if !is {
+			continue
+		}
+		pid, mask, _ := strings.Cut(value, ":")
+		m, err := disposition.ParseMask(mask)
+		return m, slices.Delete(slices.Clone(env), i, i+1), err == nil && pid == strconv.Itoa(os.Getpid())
+	}
+	return 0, env, false
 }
 
 // noPreemption is a setting of Go's runtime: it sends itself no SIGURG, which would be forwarded.
@@ -70,18 +102,17 @@ func withPreemption(env []string) []string {
 	return env
 }
 
-// Become does not return if [Execute] has started this process, which is the small binary, or if it
-// is to become the command.
+// Become does not return if [Execute] has executed this program, or if it is to become the command.
 func Become() {
 	BecomeCommand()
-	if Concerns(os.Args) {
-		os.Exit(Main(os.Args, withPreemption(os.Environ())))
+	if blocked, env, ok := blockedBefore(os.Environ()); ok && Concerns(os.Args) {
+		os.Exit(run(os.Args, withPreemption(env), blocked))
 	}
 }
 
-// Main runs the command that the arguments ask for, in that environment, and returns the exit
+// run runs the command that the arguments ask for, in that environment, and returns the exit
 // status.
-func Main(args, env []string) int {
+func run(args, env []string, blocked disposition.Mask) int {
 	o, err := parse(args, env)
 	switch {
 	case o.help:
@@ -95,7 +126,7 @@ func Main(args, env []string) int {
 		return statusFailed
 	}
 	setProcessName(filepath.Base(args[0]))
-	status, err := (&parent{options: o}).run()
+	status, err := (&parent{options: o, blocked: blocked}).run()
 	if err != nil {
 		o.printf("FATAL", "%v", err)
 	}

@@ -69,9 +69,11 @@ func dependencies(ctx context.Context, client *control.Client, names []string, r
 	if err != nil {
 		return nil, err
 	}
-	named, err := client.Config(ctx, names)
-	if err != nil {
-		return nil, err
+	named := configured
+	if len(names) > 0 {
+		if named, err = client.Config(ctx, names); err != nil {
+			return nil, err
+		}
 	}
 	statuses, err := client.Status(ctx, nil)
 	if err != nil {

@@ -38,8 +38,7 @@ dot, as in exit.code. A value that is absent is empty. The items of a list are s
 		RunE: func(cmd *cobra.Command, names []string) error {
 			for _, key := range keys {
 				if all := propertyKeys(); !slices.Contains(all, key) {
-					return c.Wrong(fmt.Errorf("read --property: there is no key %q%s", key,
-						words.DidYouMean(key, all, ": the keys are "+strings.Join(all, ", "))))
+					return c.Wrong(fmt.Errorf("read --property: there is no key %q%s", key, meant(key, all)))
 				}
 			}
 			client, err := c.Client()
@@ -50,6 +49,7 @@ dot, as in exit.code. A value that is absent is empty. The items of a list are s
 			if err != nil {
 				return err
 			}
+			PrintEmpty(cmd.ErrOrStderr(), Empty(names, all))
 			if asJSON {
 				return showJSON(cmd.OutOrStdout(), all, keys)
 			}
@@ -63,6 +63,35 @@ dot, as in exit.code. A value that is absent is empty. The items of a list are s
 		return propertyKeys(), cobra.ShellCompDirectiveNoFileComp
 	}) // no error: the flag is defined
 	return cmd
+}
+
+// counterparts says where superd shows what a property of systemctl does.
+var counterparts = []struct{ property, shows string }{
+	{"ActiveEnterTimestamp", "the key since"},
+	{"ActiveState", "the command is-active, or the key state"},
+	{"CPUUsageNSec", "the key cpu_s"},
+	{"ExecMainPID", "the key pid"},
+	{"ExecMainStatus", "the key exit.code"},
+	{"FragmentPath", "the command cat"},
+	{"Id", "the key name"},
+	{"MainPID", "the key pid"},
+	{"MemoryCurrent", "the key rss_bytes"},
+	{"NRestarts", "the key restarts"},
+	{"Requires", "the command list-dependencies"},
+	{"Result", "the key reason"},
+	{"StatusText", "the key status_text"},
+	{"SubState", "the key state"},
+	{"UnitFileState", "the key autostart"},
+}
+
+// meant returns a hint for a key that there is not, as a clause.
+func meant(key string, keys []string) string {
+	for _, c := range counterparts {
+		if strings.EqualFold(c.property, key) {
+			return "; " + c.shows + " has what systemctl shows as " + c.property
+		}
+	}
+	return words.DidYouMean(key, keys, ": the keys are "+strings.Join(keys, ", "))
 }
 
 func show(w io.Writer, all []control.Status, keys []string, valueOnly bool) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,21 +25,25 @@ const detailLines = 10
 // A LogPrinter prints the last lines of an instance.
 type LogPrinter func(ctx context.Context, client *control.Client, instance string, lines int) error
 
-// PrintDetails prints the status of instances as systemctl does, a block each, with the last lines
-// of their logs.
-func PrintDetails(ctx context.Context, client *control.Client, all []control.Status, w io.Writer, logs LogPrinter) error {
+// PrintDetails prints the status of the instances that names select as systemctl does, a block
+// each, with the last lines of their logs.
+func PrintDetails(ctx context.Context, client *control.Client, names []string, all []control.Status, w io.Writer, logs LogPrinter) error {
 	colours := terminal.Detect(w, os.Getenv).Colour
+	trees, err := client.Tree(ctx, names)
+	if err != nil {
+		return err
+	}
+	configured, err := client.Config(ctx, names)
+	if err != nil {
+		return err
+	}
+	definitions := map[string]control.Configured{}
+	for _, c := range configured {
+		definitions[c.Program] = c
+	}
 	for i := range all {
 		s := &all[i]
-		trees, err := client.Tree(ctx, []string{s.Name})
-		if err != nil {
-			return err
-		}
-		configured, err := client.Config(ctx, []string{s.Program})
-		if err != nil {
-			return err
-		}
-		text := detail(s, trees, configured, time.Now(), colours)
+		text := detail(s, treesOf(s.Name, trees), definitions[s.Program], time.Now(), colours)
 		if i > 0 {
 			text = "\n" + text
 		}
@@ -58,13 +63,29 @@ func PrintDetails(ctx context.Context, client *control.Client, all []control.Sta
 	return nil
 }
 
+// treesOf returns the processes of an instance, and those that may belong to it.
+func treesOf(instance string, trees []control.ProcessTree) (own []control.ProcessTree) {
+	for _, t := range trees {
+		if t.Unattributed {
+			t.Processes = slices.DeleteFunc(slices.Clone(t.Processes), func(p control.Process) bool {
+				return !slices.Contains(p.PerhapsOf, instance)
+			})
+		}
+		if t.Name == instance || t.Unattributed {
+			own = append(own, t)
+		}
+	}
+	return own
+}
+
 // limits are those of a program, as its table in TOML has them.
 type limits struct {
 	Memory, CPU, Tasks any
 }
 
-// detail returns the block about an instance.
-func detail(s *control.Status, trees []control.ProcessTree, configured []control.Configured, now time.Time, colours bool) string {
+// detail returns the block about an instance. c is the zero value if its program is not in the
+// configuration any more.
+func detail(s *control.Status, trees []control.ProcessTree, c control.Configured, now time.Time, colours bool) string {
 	var b bytes.Buffer
 	line := func(label, format string, args ...any) {
 		fmt.Fprintf(&b, "%11s: %s\n", label, fmt.Sprintf(format, args...))
@@ -77,8 +98,7 @@ func detail(s *control.Status, trees []control.ProcessTree, configured []control
 	fmt.Fprintf(&b, "%s %s\n", mark, terminal.Sanitize(s.Name))
 
 	var most limits
-	if len(configured) == 1 {
-		c := configured[0]
+	if c.Program != "" {
 		line("Defined", "%s:%d; %s", terminal.Sanitize(c.File), c.Line, startsWith(s))
 		var file struct {
 			Program map[string]struct{ Limits limits }
@@ -140,13 +160,13 @@ func detail(s *control.Status, trees []control.ProcessTree, configured []control
 		if processes > 1 {
 			of = fmt.Sprintf("%d processes", processes)
 		}
-		line("Tasks", "%d in %s%s", threads, of, limit(most.Tasks))
+		line("Tasks", "%d in %s%s", threads, of, limit(most.Tasks, ""))
 	}
 	if s.RSS != nil {
-		line("Memory", "%s%s", report.Memory(*s.RSS), limit(most.Memory))
+		line("Memory", "%s%s", report.Memory(*s.RSS), limit(most.Memory, ""))
 	}
 	if s.CPU != nil {
-		line("CPU", "%s%s", report.CPUTime(*s.CPU), limit(most.CPU))
+		line("CPU", "%s%s", report.CPUTime(*s.CPU), limit(most.CPU, "of a CPU"))
 	}
 	if s.LogFile != nil {
 		line("Log", "%s", terminal.Sanitize(strings.TrimSuffix(*s.LogFile+", "+s.Stderr, ", ")))
@@ -195,15 +215,15 @@ func exitText(e *control.Exit) string {
 	case e.Code != nil:
 		return "status " + strconv.Itoa(*e.Code)
 	case e.Signal != nil:
-		return "by " + *e.Signal
+		return "killed by " + *e.Signal
 	}
 	return "unknown"
 }
 
-// limit returns a limit of the configuration, "" for none.
-func limit(value any) string {
+// limit returns a limit of the configuration with its unit, "" for none.
+func limit(value any, unit string) string {
 	if value == nil {
 		return ""
 	}
-	return fmt.Sprintf(" (limit: %v)", value)
+	return strings.TrimSuffix(fmt.Sprintf(" (limit: %v %s", value, unit), " ") + ")"
 }

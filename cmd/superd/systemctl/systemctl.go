@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -46,7 +48,7 @@ func stateOf(s *control.Status) string {
 	case control.StateFailed:
 		return failed
 	case control.StateWaiting:
-		if k := s.ReasonKind; k == nil || *k != "waits-for-schedule" && *k != "waits-for-connection" {
+		if k := s.ReasonKind; k == nil || *k != control.ReasonWaitsForSchedule && *k != control.ReasonWaitsForConnection {
 			return activating
 		}
 	}
@@ -108,12 +110,12 @@ func (c *CLI) question(verb, short, long, wanted string, otherwise int) *cobra.C
 			}
 			var all []nameState
 			for _, name := range names {
-				state, err := ask(cmd.Context(), client, name)
+				state, absence, err := ask(cmd.Context(), client, name)
 				if err != nil {
 					return err
 				}
-				if len(state.States) == 0 && !quiet {
-					fmt.Fprintf(cmd.ErrOrStderr(), "superd: there is no program %q, or it has no instances\n", terminal.Sanitize(name))
+				if absence != "" && !quiet {
+					fmt.Fprintf(cmd.ErrOrStderr(), "superd: %s\n", absence)
 				}
 				all = append(all, state)
 			}
@@ -138,18 +140,58 @@ func (c *CLI) question(verb, short, long, wanted string, otherwise int) *cobra.C
 }
 
 // ask returns the state of what a name stands for. Nothing of this name is inactive, as for
-// systemctl.
-func ask(ctx context.Context, client *control.Client, name string) (nameState, error) {
+// systemctl; absence says that there is nothing.
+func ask(ctx context.Context, client *control.Client, name string) (state nameState, absence string, err error) {
 	all, err := client.Status(ctx, []string{name})
 	if e, ok := errors.AsType[*control.Error](err); ok && e.Status == http.StatusNotFound {
-		all, err = nil, nil
+		all, absence, err = nil, e.Error(), nil
+	} else if len(all) == 0 {
+		absence = noInstances(name)
 	}
-	state := nameState{Name: name, Active: joined(all), States: []string{}}
+	state = nameState{Name: name, Active: joined(all), States: []string{}}
 	for i := range all {
 		state.States = append(state.States, all[i].State)
 	}
-	return state, err
+	return state, absence, err
 }
+
+// Empty returns the names, each once, of which there are programs but no instances in all, which is
+// the status of what the names select.
+func Empty(names []string, all []control.Status) (empty []string) {
+	for _, name := range names {
+		is := func(s control.Status) bool { return isNamed(name, &s) || slices.Contains(s.Groups, name) }
+		if !isGlob(name) && !slices.Contains(empty, name) && !slices.ContainsFunc(all, is) {
+			empty = append(empty, name)
+		}
+	}
+	return empty
+}
+
+// PrintEmpty names the programs and groups without instances.
+func PrintEmpty(w io.Writer, empty []string) {
+	for _, name := range empty {
+		fmt.Fprintf(w, "superd: %s\n", noInstances(name))
+	}
+}
+
+func noInstances(name string) string {
+	return terminal.Sanitize(name) + " has no instances: see `superd ctl scale`"
+}
+
+// Single reports whether each name is that of a program or an instance, and not of a group or a
+// glob, which may stand for many. all is the status of what the names select.
+func Single(names []string, all []control.Status) bool {
+	for _, name := range names {
+		if !slices.ContainsFunc(all, func(s control.Status) bool { return isNamed(name, &s) }) {
+			return false
+		}
+	}
+	return len(names) > 0
+}
+
+func isNamed(name string, s *control.Status) bool { return s.Name == name || s.Program == name }
+
+func isGlob(name string) bool { return strings.ContainsAny(name, "*?[\\") }
 
 func needName(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {

@@ -158,11 +158,50 @@ func TestDetail(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := []control.Configured{{Program: "web", Text: tt.configured, File: "/etc/superd/superd.toml", Line: 12}}
+			c := control.Configured{Program: "web", Text: tt.configured, File: "/etc/superd/superd.toml", Line: 12}
 			got := detail(&tt.s, tt.trees, c, now, false)
 			if want := strings.ReplaceAll(tt.want, "ZONE", zone); got != want {
 				t.Errorf("detail:\n%s\nwant\n%s", got, want)
 			}
 		})
+	}
+}
+
+// TestNames: programs and instances that are named are shown in detail. Names without instances are
+// known.
+func TestNames(t *testing.T) {
+	all := []control.Status{{Name: "web@1", Program: "web", Groups: []string{"front"}}, {Name: "db", Program: "db"}}
+	tests := []struct {
+		names  string
+		single bool
+		empty  string
+	}{
+		{"", false, ""},
+		{"web", true, ""},
+		{"web@1 db", true, ""},
+		{"front", false, ""},
+		{"db w*", false, ""},
+		{"db none none", false, "none"},
+	}
+	for _, tt := range tests {
+		names := strings.Fields(tt.names)
+		if got := Single(names, all); got != tt.single {
+			t.Errorf("Single(%q) = %t, want %t", names, got, tt.single)
+		}
+		if got := strings.Join(Empty(names, all), " "); got != tt.empty {
+			t.Errorf("Empty(%q) = %s, want %s", names, got, tt.empty)
+		}
+	}
+}
+
+// TestTreesOf: of the unattributed processes an instance gets those that may be its own.
+func TestTreesOf(t *testing.T) {
+	all := []control.ProcessTree{{Name: "db"}, {Name: "web"}, {Unattributed: true, Processes: []control.Process{
+		{Pid: 7, PerhapsOf: []string{"db"}}, {Pid: 8, PerhapsOf: []string{"db", "web"}}}}}
+	for name, want := range map[string]int{"db": 2, "web": 1} {
+		got := treesOf(name, all)
+		if len(got) != 2 || got[0].Name != name || len(got[1].Processes) != want {
+			t.Errorf("treesOf(%s) = %+v, want %d unattributed processes", name, got, want)
+		}
 	}
 }

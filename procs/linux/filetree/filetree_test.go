@@ -1,10 +1,13 @@
 package filetree
 
 import (
+	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -327,6 +330,9 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
+// random is how many further files TestMatchesGit compares.
+var random = flag.Int("gitignore.n", 40, "how many .gitignore files are made by chance")
+
 // TestMatchesGit compares what is ignored with `git check-ignore`.
 func TestMatchesGit(t *testing.T) {
 	t.Parallel()
@@ -336,9 +342,27 @@ func TestMatchesGit(t *testing.T) {
 	patterns := []string{
 		"*.log", "build/", "/dist", "doc/*.txt", "doc/**/*.pdf", "**/foo", "a/**", "a/**/b", "foo/bar", `\#x`, `\!y`,
 		"*", "/*\n!/src", "src/*", "[ab].c", "te?t", "x y", "trail  ", "**/logs/**", "foo*/", ".*\n!.env", "*.log\n!keep.log", "build/\n!build/f", "# a.log", "\n",
+		"[!ab].c", "[^ab].c", "[a-c].c", "[", `a.lo\`, "{a,b}.c", `\{a}`, "a**b", `\**`, "**", "/**", "**/", "***", "q/**/w", "**/z/**", "!a.log", "/", "!",
+		"x/*/b.c", "logs/**/**/x", `tra\il`, "?", "a.log ", `trail\ `, "\ufeffa.log", "a.log\r", "/*\n!/x\n/x/*\n!/x/b.c", "*.c\n!/x/b.c", "a.log/",
+	}
+	// And lines by chance, of what means something
+	chance := rand.New(rand.NewPCG(1, 2))
+	parts := strings.Split("a b x foo logs dist .log .c * * ** / / / ! ? [ab] \\ # {", " ")
+	for range *random {
+		var text strings.Builder
+		for range 1 + chance.IntN(3) {
+			for range 1 + chance.IntN(6) {
+				text.WriteString(parts[chance.IntN(len(parts))])
+			}
+			text.WriteByte('\n')
+		}
+		// Git takes the beginning a away first, and a**/b is **/b then, against its documentation
+		if !regexp.MustCompile(`[^/*\n]\*\*+/`).MatchString(text.String()) {
+			patterns = append(patterns, text.String())
+		}
 	}
 	paths := strings.Fields("a.log x/a.log keep.log build/f x/build/f dist dist2/f x/dist doc/a.txt doc/x/a.txt doc/a.pdf doc/x/y.pdf " +
-		"x/foo foo/bar x/foo2/bar a/x a/x2/b a/b #x !y src/m.go a.c x/b.c test trail logs/x q/logs/z/w foo1/g .env .config/x")
+		"x/foo foo/bar x/foo2/bar a/x a/x2/b a/b #x !y src/m.go a.c x/b.c test trail logs/x q/logs/z/w foo1/g .env .config/x a/foo/logs/b/x a/c/a.log x/log/c {a} a,b a**b")
 	b := newBed(t)
 	for _, p := range paths {
 		b.write(p)

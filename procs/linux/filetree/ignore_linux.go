@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,27 +24,26 @@ var usual = []string{
 	"*~", ".*.sw[a-z]", "4913", ".#*", "#*#", "___jb_tmp___", "___jb_old___",
 }
 
-// ignores has the patterns of what is ignored. Paths are absolute, and so are the directories that
-// patterns are relative to.
+// ignores has the patterns of what is ignored. Paths are absolute.
 type ignores struct {
 	roots []ignoreRoot
-	files map[string][]gitignore.Pattern // of the .gitignore in a directory; nil: there is none
+	files map[string][]pattern // of the .gitignore in a directory; nil: there is none
 }
 
 // An ignoreRoot is one of the directories to watch, with the patterns for all below it.
 type ignoreRoot struct {
 	dir      string
 	top      string // the outermost directory whose .gitignore counts
-	own      []gitignore.Pattern
-	standard []gitignore.Pattern
+	own      []pattern
+	standard []pattern
 }
 
-func (g *ignores) clear() { g.roots, g.files = nil, map[string][]gitignore.Pattern{} }
+func (g *ignores) clear() { g.roots, g.files = nil, map[string][]pattern{} }
 
 // enterRoot adds a directory to watch. The .gitignore files above it count up to the top of its
 // repository, except for patterns that would ignore the directory itself.
 func (g *ignores) enterRoot(dir string, own []string) {
-	r := ignoreRoot{dir: dir, top: dir, own: parse(dir, own), standard: parse(dir, usual)}
+	r := ignoreRoot{dir: dir, top: dir, own: parse(own), standard: parse(usual)}
 	for above := dir; ; above = filepath.Dir(above) {
 		if _, err := os.Lstat(filepath.Join(above, ".git")); err == nil {
 			r.top = above
@@ -58,8 +56,13 @@ func (g *ignores) enterRoot(dir string, own []string) {
 	for above := dir; above != r.top; {
 		above = filepath.Dir(above)
 		g.readFile(above)
-		g.files[above] = slices.DeleteFunc(slices.Clone(g.files[above]), func(p gitignore.Pattern) bool {
-			return p.Match(components(dir), true) == gitignore.Exclude
+		g.files[above] = slices.DeleteFunc(g.files[above], func(p pattern) bool {
+			for on := dir; on != above; on = filepath.Dir(on) {
+				if p.matches(relative(on, above), true) && !p.negated {
+					return true
+				}
+			}
+			return false
 		})
 	}
 	g.roots = append(g.roots, r)
@@ -81,64 +84,37 @@ func (g *ignores) readFile(dir string) {
 	for scanner := bufio.NewScanner(io.LimitReader(f, maxIgnoreFile)); scanner.Scan(); {
 		lines = append(lines, scanner.Text())
 	}
-	g.files[dir] = parse(dir, lines)
-}
-
-// parse returns the patterns of lines of a .gitignore in dir.
-func parse(dir string, lines []string) (all []gitignore.Pattern) {
-	domain := components(dir)
-	for _, line := range lines {
-		if strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "#") {
-			all = append(all, gitignore.ParsePattern(line, domain))
-		}
-	}
-	return all
-}
-
-// components returns the names in an absolute path; none for the root.
-func components(path string) []string {
-	if path == "/" {
-		return nil
-	}
-	return strings.Split(strings.TrimPrefix(path, "/"), "/")
-}
-
-// match returns what the last of the patterns that matches says.
-func match(patterns []gitignore.Pattern, path []string, isDir bool) gitignore.MatchResult {
-	for _, p := range slices.Backward(patterns) {
-		if r := p.Match(path, isDir); r != gitignore.NoMatch {
-			return r
-		}
-	}
-	return gitignore.NoMatch
+	g.files[dir] = parse(lines)
 }
 
 // ignored reports whether changes of the path do not count, for any of the directories that it is
 // in. watch.ignore decides before .gitignore files, of which the innermost decides first.
 func (g *ignores) ignored(path string, isDir bool) bool {
-	names := components(path)
 	for _, r := range g.roots {
-		if below(path, r.dir) && path != r.dir && !g.ignoredIn(&r, path, names, isDir) {
+		if below(path, r.dir) && path != r.dir && !g.ignoredIn(&r, path, isDir) {
 			return false
 		}
 	}
 	return true
 }
 
-func (g *ignores) ignoredIn(r *ignoreRoot, path string, names []string, isDir bool) bool {
-	if result := match(r.own, names, isDir); result != gitignore.NoMatch {
-		return result == gitignore.Exclude
+func (g *ignores) ignoredIn(r *ignoreRoot, path string, isDir bool) bool {
+	if result := match(r.own, relative(path, r.dir), isDir); result != undecided {
+		return result == ignored
 	}
 	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
-		if result := match(g.files[dir], names, isDir); result != gitignore.NoMatch {
-			return result == gitignore.Exclude
+		if result := match(g.files[dir], relative(path, dir), isDir); result != undecided {
+			return result == ignored
 		}
 		if dir == r.top || dir == "/" {
 			break
 		}
 	}
-	return match(r.standard, names, isDir) == gitignore.Exclude
+	return match(r.standard, relative(path, r.dir), isDir) == ignored
 }
+
+// relative returns a path below dir without it.
+func relative(path, dir string) string { return strings.TrimPrefix(path[len(dir):], "/") }
 
 // ignored reports whether changes of the path do not count.
 func (t *tree) ignored(path string, isDir bool) bool {
