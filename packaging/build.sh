@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Builds the packages and archives of superd into a directory: build.sh DIR. Run by make packages.
 #
-# The result depends on the commit and on the version of Go alone: two builds are byte-identical.
-# Variables: VERSION (default: that of version.sh), ARCHES, FORMATS (deb rpm apk tar.gz cdx.json; image is not among
-# the default ones),
-# MAINTAINER (default: who committed).
+# The result depends on the commit and on the versions of Go and xz alone: two builds are
+# byte-identical. Variables: VERSION (default: that of version.sh), ARCHES, FORMATS (default: deb rpm
+# apk tar.gz cdx.json; image is another), MAINTAINER (default: who committed).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 [ $# = 1 ] || { echo "usage: build.sh DIR" >&2; exit 2; }
+command -v xz >/dev/null || { echo "build.sh: no xz in PATH: install xz-utils" >&2; exit 1; }
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 export VERSION=${VERSION:-$(packaging/version.sh)}
@@ -48,19 +48,25 @@ binaries() {
 documents() {
 	local dir=$1 page
 	mkdir -p "$dir"/{man/man1,man/man5,completions,doc}
-	go test -count=1 -run 'ManPages|ConfigurationPage' ./cmd/superd ./cmd/superd-ui ./tests/manpages \
-		-man "$dir/man" >"$work/man.log" || { cat "$work/man.log" >&2; exit 1; }
+	# With -trimpath a build elsewhere finds what is compiled in the cache of Go.
+	go test -trimpath -vet=off -count=1 -run 'ManPages|ConfigurationPage' ./cmd/superd ./cmd/superd-ui \
+		./tests/manpages -man "$dir/man" >"$work/man.log" || { cat "$work/man.log" >&2; exit 1; }
 	mv "$dir"/man/*.1 "$dir/man/man1"
 	mv "$dir"/man/*.5 "$dir/man/man5"
 	gzip -9n "$dir"/man/man?/*
-	go build -o "$work/superd" ./cmd/superd
+	go build -trimpath -buildvcs=false -o "$work/superd" ./cmd/superd
 	"$work/superd" completion bash >"$dir/completions/superd.bash"
 	"$work/superd" completion zsh >"$dir/completions/_superd"
 	"$work/superd" completion fish >"$dir/completions/superd.fish"
-	for page in guide reference switching alerts sockets sandbox metrics top web api glossary packages compatibility; do
+	# The pages for users. The site has the pictures.
+	for page in tutorial guide reference commands switching alerts sockets sandbox services metrics top web development \
+		containers clusters packages troubleshooting faq glossary comparison compatibility security api; do
 		cp "docs/$page.md" "$dir/doc/"
 	done
-	cp README.md SECURITY.md "$dir/doc/"
+	cp -r docs/howto docs/switching "$dir/doc/"
+	for page in README SECURITY; do
+		sed 's|](docs/|](|g' $page.md >"$dir/doc/$page.md"
+	done
 	go -C tools run ./copyright >"$dir/copyright"
 	gzip -9n <CHANGELOG.md >"$dir/changelog.gz"
 }
@@ -103,7 +109,8 @@ sbom() {
 	local arch=$1 stage=$2 binary
 	for binary in superd superd-ui; do
 		"$work/tools/cyclonedx-gomod" bin -json -std -noserial -notimestamp -version "$VERSION" \
-			-output "$out/$binary-$VERSION-linux-$arch.cdx.json" "$stage/bin/$binary" 2>/dev/null
+			-output "$out/$binary-$VERSION-linux-$arch.cdx.json" "$stage/bin/$binary" 2>"$work/sbom.log" ||
+			{ cat "$work/sbom.log" >&2; exit 1; }
 	done
 }
 
@@ -117,7 +124,7 @@ image() {
 		-commit "$commit" "${directories[@]}"
 }
 
-go build -modfile=packaging/tools/go.mod -trimpath -buildvcs=false -o "$work/tools/" \
+go -C packaging/tools build -trimpath -buildvcs=false -o "$work/tools/" \
 	github.com/goreleaser/nfpm/v2/cmd/nfpm github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 documents "$work/documents"
 for arch in "${arches[@]}"; do
@@ -136,7 +143,8 @@ for arch in "${arches[@]}"; do
 		image) ;; # after all architectures
 		*)
 			ARCH=$arch PACKAGE_VERSION=$(version_for "$format") "$work/tools/nfpm" package \
-				--config "$stage/nfpm.yaml" --packager "$format" --target "$out/" >/dev/null
+				--config "$stage/nfpm.yaml" --packager "$format" --target "$out/" >"$work/nfpm.log" ||
+				{ cat "$work/nfpm.log" >&2; exit 1; }
 			;;
 		esac
 	done

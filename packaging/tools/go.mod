@@ -86,3 +86,6 @@ require (
 	gopkg.in/warnings.v0 v0.1.2 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
+
+// The command xz compresses better: see xz/xz.go.
+replace github.com/ulikunitz/xz => ./xz

@@ -141,8 +141,8 @@ COPY busybox /bin/sh
 	return p
 }
 
-// start starts a container of app and returns its name.
-func (p *podman) start(options ...string) string {
+// start starts a container of app with these options and arguments, and returns its name.
+func (p *podman) start(options []string, arguments ...string) string {
 	p.t.Helper()
 	const name = "app"
 	// The default limits of podman need rights that this machine may not have
@@ -150,7 +150,7 @@ func (p *podman) start(options ...string) string {
 		"run", "--detach", "--name", name, "--network", "none", "--no-healthcheck",
 		"--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096",
 	}, options...)
-	p.must(append(args, "app")...)
+	p.must(append(append(args, "app"), arguments...)...)
 	p.t.Cleanup(func() {
 		if _, err := p.run("rm", "--force", "--time", "0", name); err != nil {
 			p.t.Error(err)
@@ -180,8 +180,10 @@ requires = ["prepare"]
 	if err := os.Chmod(secrets, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	name := p.start("--read-only", "--read-only-tmpfs=false", "--tmpfs", "/run", "--tmpfs", "/tmp", "--user", "54321:0",
-		"--cap-drop", "all", "--volume", secrets+":/run/secrets:ro")
+	name := p.start([]string{
+		"--read-only", "--read-only-tmpfs=false", "--tmpfs", "/run", "--tmpfs", "/tmp", "--user", "54321:0",
+		"--cap-drop", "all", "--volume", secrets + ":/run/secrets:ro",
+	})
 	ready := func() bool {
 		_, err := p.run("exec", name, "/usr/bin/superd", "ctl", "ready")
 		return err == nil
@@ -212,11 +214,44 @@ command = ["busybox", "false"]
 command = ["busybox", "true"]
 autostart = false
 `)
-	name := p.start()
+	name := p.start(nil)
 	harness.Until(t, "the health check names the program", func() bool {
 		_, err := p.run("exec", name, "/usr/bin/superd", "ctl", "ready")
 		return err != nil && strings.Contains(err.Error(), "web: not ready: backoff") && !strings.Contains(err.Error(), "off:")
 	})
+}
+
+// TestImageOfOneProgram: superd runs one program without a configuration and without a writable
+// directory, forwards a signal, and ends with the program's exit status.
+func TestImageOfOneProgram(t *testing.T) {
+	p := newPodman(t, "[program.unused]\ncommand = \"busybox true\"\n")
+	name := p.start([]string{"--read-only", "--read-only-tmpfs=false", "--user", "54321", "--cap-drop", "all",
+		"--entrypoint", `["/usr/bin/superd", "run", "--"]`},
+		"busybox", "sh", "-c", "trap 'echo bye; exit 7' USR1; echo hello; while :; do busybox sleep 0.1; done")
+	harness.Until(t, "the program runs", func() bool { return p.must("logs", name) == "hello\n" })
+	p.must("kill", "--signal", "USR1", name)
+	if status := strings.TrimSpace(p.must("wait", name)); status != "7" {
+		t.Errorf("exit status %s, want 7", status)
+	}
+	if log := p.must("logs", name); log != "hello\nbye\n" {
+		t.Errorf("the output is %q", log)
+	}
+}
+
+// TestPageHasContainerfile: the page shows the file as it is.
+func TestPageHasContainerfile(t *testing.T) {
+	page, err := os.ReadFile("../../docs/containers.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile("../../packaging/container/Containerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, instructions, _ := strings.Cut(string(file), "\nARG ")
+	if want := "```dockerfile\nARG " + instructions + "```\n"; !strings.Contains(string(page), want) {
+		t.Errorf("docs/containers.md lacks\n%s", want)
+	}
 }
 
 // TestImageAlone: the image by itself runs superd, and says what it is.

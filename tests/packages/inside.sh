@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs, upgrades and removes superd's packages, as root under a systemd of their own.
-# inside.sh deb|rpm OLD NEW: the packages of two versions
+# inside.sh deb|rpm OLD NEW EXAMPLE: the packages of two versions, the commands of docs/packages.md
 set -euo pipefail
 
-format=$1 old=$2 new=$3
+format=$1 old=$2 new=$3 example=$4
 unit=superd.service
 export PAGER=cat DEBIAN_FRONTEND=noninteractive
 
@@ -71,6 +71,12 @@ systemd-analyze verify /usr/lib/systemd/system/$unit 2>&1 | has $unit && fail "s
 superd check /etc/superd/superd.toml >/dev/null || fail "the configuration of the package"
 [ "$(stat -c %a /run/superd /var/log/superd | paste -sd ' ')" = '711 750' ] || fail "modes of directories"
 ok "installed and running: superd $old_version"
+
+(cd / && sh -e "$example") >/tmp/example 2>&1 || fail "the example of docs/packages.md: $(cat /tmp/example)"
+until_true "clock writes" more_than /var/log/superd/clock.log 0
+has clock </tmp/example || fail "the example does not show clock: $(cat /tmp/example)"
+rm /etc/superd/conf.d/clock.toml
+ok "the example of docs/packages.md"
 
 cat >/etc/superd/conf.d/test.toml <<'END'
 [program.numbers]

@@ -15,6 +15,7 @@ need mandoc mandoc
 need busybox-static busybox
 need rpm rpm
 need shellcheck shellcheck
+need xz-utils xz
 if [ -n "$missing" ]; then
 	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
 		echo "install-deps: missing:$missing; install them, or run this as root on Debian" >&2
