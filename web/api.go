@@ -43,6 +43,8 @@ func calls() []call {
 		{"GET", "/v1/notify", roleViewer},
 		{"GET", "/healthz", roleViewer},
 		{"GET", "/readyz", roleViewer},
+		{"POST", "/v1/programs/await", roleViewer},
+		{"POST", "/v1/programs/{name}/await", roleViewer},
 		{"POST", "/v1/notify/{name}/test", roleOperator},
 		{"POST", "/v1/scale", roleOperator},
 		{"POST", "/v1/reload", roleOperator},

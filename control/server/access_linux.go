@@ -121,12 +121,12 @@ func errForbidden(uid int, needed role, superd int) *control.Error {
 	return e
 }
 
-// needs returns the role that a route needs: for what reads that of a viewer.
+// needs returns the role that a route needs: for what reads or waits that of a viewer.
 func (r *route) needs() role {
 	switch {
 	case slices.Contains(ownersOnly, r.path):
 		return roleOwner
-	case r.method == http.MethodGet, r.path == "/v1/logs":
+	case r.method == http.MethodGet, r.path == "/v1/logs", strings.HasSuffix(r.path, "/await"):
 		return roleViewer
 	}
 	return roleOperator
