@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,11 +18,12 @@ import (
 // stands for a dollar sign.
 func notation(p *manifest.Program) manifest.Notation {
 	return manifest.Notation{
-		Escape: func(s string) string {
-			if strings.Contains(s, "$(") || strings.Contains(s, "$$") {
+		Escape: escape,
+		Before: func(s string) string {
+			if strings.HasSuffix(s, "$") { // $$(X) would be no reference
 				return strings.ReplaceAll(s, "$", "$$")
 			}
-			return s
+			return escape(s)
 		},
 		Reference: func(name string) (string, bool) {
 			return "$(" + name + ")", len(p.EnvFiles) > 0
@@ -29,7 +31,22 @@ func notation(p *manifest.Program) manifest.Notation {
 	}
 }
 
-// literal is how Kubernetes writes what it changes nothing in, such as a path.
+// escape doubles dollar signs if the kubelet would change one. Source: expansion.Expand of
+// Kubernetes, which also takes the first byte behind a dollar sign for a character.
+func escape(s string) string {
+	if changed.MatchString(s) {
+		return strings.ReplaceAll(s, "$", "$$")
+	}
+	return s
+}
+
+var changed = regexp.MustCompile(`\$[$(]|\$[^\x00-\x7f]`)
+
+// probeNotation is how Kubernetes writes the commands of probes: it knows no variables of Secrets
+// there. Source: ExpandContainerCommandOnlyStatic of the kubelet.
+var probeNotation = manifest.Notation{Escape: escape}
+
+// literal is how Kubernetes writes what it changes nothing in: paths and the commands of hooks.
 var literal = manifest.Notation{Escape: func(s string) string { return s }}
 
 // podSpec returns the pod of a program.
@@ -42,8 +59,8 @@ func podSpec(p *manifest.Program) *yamltext.Map {
 	for _, port := range p.Ports() {
 		main.Append("ports", yamltext.Of("name", portName(port), "containerPort", port.Number, "protocol", protocol(port)))
 	}
-	probes(p, main, n)
-	main.Set("lifecycle", lifecycle(p, n))
+	probes(p, main)
+	main.Set("lifecycle", lifecycle(p))
 	main.Set("resources", resources(p))
 
 	spec := yamltext.Of("terminationGracePeriodSeconds", grace(p))
@@ -155,14 +172,14 @@ func security(p *manifest.Program, m *yamltext.Map) *yamltext.Map {
 
 // probes sets the checks of a container. A check of ready is asked until it succeeds, as by superd;
 // one of health goes on.
-func probes(p *manifest.Program, main *yamltext.Map, n manifest.Notation) {
-	if check := p.ReadyCheck(n); check != nil {
+func probes(p *manifest.Program, main *yamltext.Map) {
+	if check := p.ReadyCheck(probeNotation); check != nil {
 		probe := probe(p, check, "ready")
 		every := rounded(p, "ready.interval", check.Interval)
 		tries := max(1, (manifest.Seconds(p.StartTimeout)+every-1)/every)
 		main.Set("startupProbe", probe.Set("failureThreshold", tries))
 	}
-	if check := p.HealthCheck(n); check != nil {
+	if check := p.HealthCheck(probeNotation); check != nil {
 		name := "livenessProbe"
 		if p.Health.Action == config.HealthNone {
 			name = "readinessProbe" // it is shown, and gets no connections of a Service
@@ -201,12 +218,12 @@ func probe(p *manifest.Program, check *manifest.Check, table string) *yamltext.M
 }
 
 // lifecycle returns what runs at the start and the stop of a container.
-func lifecycle(p *manifest.Program, n manifest.Notation) *yamltext.Map {
+func lifecycle(p *manifest.Program) *yamltext.Map {
 	m := yamltext.Of()
 	if len(p.PostStart) > 0 {
-		m.Set("postStart", yamltext.Of("exec", yamltext.Of("command", p.Arguments("post_start", p.PostStart[0], n))))
+		m.Set("postStart", yamltext.Of("exec", yamltext.Of("command", p.Arguments("post_start", p.PostStart[0], literal))))
 	}
-	stop := p.Arguments("stop_command", p.StopCommand, n)
+	stop := p.Arguments("stop_command", p.StopCommand, literal)
 	if p.StopSignal != syscall.SIGTERM {
 		// When the hook ends, SIGTERM follows: so it waits for the end of the main process, pid 1.
 		signal := strings.TrimPrefix(signame.Name(p.StopSignal), "SIG")

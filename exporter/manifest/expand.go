@@ -13,6 +13,8 @@ import (
 type Notation struct {
 	// Escape writes literal text, so that the target changes nothing in it
 	Escape func(string) string
+	// Before writes literal text that a reference follows; nil: as Escape
+	Before func(string) string
 	// Reference writes the value that a variable has when the program starts; ok is false if the
 	// target can't. nil: it can't at all
 	Reference func(name string) (text string, ok bool)
@@ -36,8 +38,14 @@ func (p *Program) Text(key, template string, n Notation) string {
 // render returns an expanded text as the target writes it.
 func (p *Program) render(key, expanded string, n Notation) string {
 	var b strings.Builder
-	for i, part := range strings.Split(expanded, mark) {
-		if i%2 == 0 {
+	parts := strings.Split(expanded, mark)
+	for i, part := range parts {
+		switch {
+		case i%2 == 1:
+		case i < len(parts)-1 && n.Before != nil:
+			b.WriteString(n.Before(part))
+			continue
+		default:
 			b.WriteString(n.Escape(part))
 			continue
 		}

@@ -13,17 +13,45 @@ import (
 	"superd/internal/signame"
 )
 
-// notation is how Nomad writes arguments and values of variables: it replaces ${X} by a variable of
-// the task if there is one.
-func notation(p *manifest.Program) manifest.Notation {
+// arguments is how Nomad writes what is in a block config: the driver reads it as a template of HCL
+// when the task starts. The job itself is read as HCL before, for which quote escapes it once more.
+func arguments(p *manifest.Program) manifest.Notation {
 	return manifest.Notation{
-		Escape: func(s string) string { return s },
+		Escape: escapeTemplate,
+		Before: func(s string) string {
+			if s, ok := strings.CutSuffix(s, "$"); ok { // $${ would be no reference
+				return escapeTemplate(s) + `${"$"}`
+			}
+			return escapeTemplate(s)
+		},
 		Reference: func(name string) (string, bool) {
 			return "${" + name + "}", len(p.EnvFiles) > 0
 		},
 		Inherits: true,
 	}
 }
+
+// values is how Nomad writes values of variables: it replaces ${X} by another variable of the task
+// or an attribute of the client if there is one, and nothing keeps it from that. Those of env files
+// it has later. Source: Builder.buildEnv of Nomad.
+func values(p *manifest.Program) manifest.Notation {
+	n := arguments(p)
+	n.Before = nil
+	n.Escape = func(s string) string {
+		if found := reference.FindString(s); found != "" {
+			p.Note("environment", "Nomad replaces %s if the task has such a variable: write another value", found)
+		}
+		return s
+	}
+	n.Reference = func(name string) (string, bool) {
+		p.Note("environment", "${%s} is not known when Nomad makes the values: write its value", name)
+		return "${" + name + "}", true
+	}
+	return n
+}
+
+// reference matches what Nomad may replace in a value. Source: args.ReplaceEnv of Nomad.
+var reference = regexp.MustCompile(`\$\{[a-zA-Z0-9_.-]+\}`)
 
 // group returns the group of a program.
 func group(p *manifest.Program) *block {
@@ -32,7 +60,7 @@ func group(p *manifest.Program) *block {
 	if len(p.Groups) > 0 {
 		g.add(newBlock("meta").set("superd_groups", strings.Join(p.Groups, ",")))
 	}
-	n := notation(p)
+	n := arguments(p)
 	task := newBlock("task", p.ID)
 	services, ports := services(p, n)
 	main := mainTask(p, task, n)
@@ -90,7 +118,7 @@ func command(p *manifest.Program, task *block, key string, argv []string, n mani
 	}
 	task.add(config)
 	env := newBlock("env")
-	for _, v := range p.Variables(n) {
+	for _, v := range p.Variables(values(p)) {
 		if !identifier.MatchString(v.Name) {
 			p.Note("environment", "HCL has no such name as %s: rename it", v.Name)
 			continue

@@ -55,7 +55,8 @@ var Rules = sync.OnceValue(func() manifest.Rules {
 		Lose("backoff.max backoff.factor backoff.jitter backoff.reset_after", "Nomad's pause between restarts is "+
 			"constant, with a jitter of its own: restart.delay").
 		Lose("env_file", "Nomad reads the file of the client only with template.disable_file_sandbox = true in its "+
-			"configuration, and the file must be there; without it, put the variables into a Nomad variable").
+			"configuration, and the file must be there; without it, put the variables into a Nomad variable. Its variables "+
+			"override those of `environment`").
 		Lose("inherit_environment", "a task gets the agent's environment in part: denied_envvars of the driver takes more of it").
 		Lose("ready.exec health.exec", "a check by a command needs Consul: write it as `check { type = \"script\" }` of a "+
 			"service there").

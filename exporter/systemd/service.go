@@ -26,17 +26,15 @@ func notations(p *manifest.Program) (argument, text manifest.Notation) {
 			return "%i", true
 		case name == "SUPERD_INSTANCE" && template(p):
 			return specifier(p.Name) + "@%i", true
-		case name == "HOME" && p.User != "":
-			return "%h", true
 		}
-		return "", false
+		return "", false // also for HOME: %h is that of root in a unit of the system
 	}
 	text = manifest.Notation{Escape: specifier, Reference: specifiers, OfRun: true, Inherits: true}
 	argument = text
 	argument.Words = true
 	argument.Escape = func(s string) string { return strings.ReplaceAll(specifier(s), "$", "$$") }
 	argument.Reference = func(name string) (string, bool) {
-		if written, ok := specifiers(name); ok && name != "HOME" {
+		if written, ok := specifiers(name); ok {
 			return written, true
 		}
 		known := len(p.EnvFiles) > 0 && !environ.IsOfRun(name) || environ.IsOfIdentity(name) && p.User != ""
@@ -57,7 +55,11 @@ func (e *exporting) service(p *manifest.Program, u *unit) {
 		set("PIDFile", "%s", p.Text("pid_file", p.PIDFile, text))
 	}
 	user(p, set)
-	set("WorkingDirectory", "%s", p.Text("directory", p.Directory, text))
+	if p.User != "" && p.Directory == "${HOME}" {
+		set("WorkingDirectory", "~")
+	} else {
+		set("WorkingDirectory", "%s", p.Text("directory", p.Directory, text))
+	}
 	for _, v := range p.Variables(text) {
 		if !name.MatchString(v.Name) {
 			p.Note("environment", "systemd ignores a variable that is named %s: rename it", v.Name)

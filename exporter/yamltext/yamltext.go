@@ -24,9 +24,8 @@ func Of(keysAndValues ...any) *Map {
 	return m
 }
 
-// Set adds a key. A value is a *Map, []*Map, []string, EmptyList, string, bool or
-// integer. What is empty, save
-// for "" and 0, is left out.
+// Set adds a key. A value is a *Map, []*Map, []string, EmptyList, string, bool or integer. What is
+// empty, save for "" and 0, is left out.
 func (m *Map) Set(key string, value any) *Map {
 	if node := nodeOf(value); node != nil {
 		k := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}

@@ -14,17 +14,20 @@ until_() {
 	exit 1
 }
 has() { [ "$(cat "$1")" = "$2" ]; }
+home=$(getent passwd daemon | cut -d: -f6)
 
+systemctl --version | head -1
 systemctl daemon-reload
 cd "$1"
 for unit in *.service *.target *.socket *.timer; do
 	case $unit in *@*) continue ;; esac
-	if grep -q '^\[Install\]' "$unit"; then systemctl enable --now "$unit"; fi
+	if grep -q '^\[Install\]' "$unit"; then systemctl enable --quiet --now "$unit"; fi
 done
 until_ systemctl is-active db.service web@1.service web@2.service job.timer echo.socket
 until_ has /run/web-1 'a $b 100% "c" 1'
 until_ has /run/web-2 'a $b 100% "c" 2'
 until_ has /run/once done
+until_ has /tmp/home "$home $home"
 until_ eval '[ "$(wc -l </run/job)" -ge 2 ]'
 reply=$(perl -MIO::Socket::UNIX -e '
 	my $s = IO::Socket::UNIX->new(Peer => "/run/echo.sock") or die; print $s "hello\n"; shutdown($s, 1); print <$s>')
@@ -41,7 +44,7 @@ until_ has /run/db-stopped stopped # by its stop signal
 until_ eval '! systemctl is-active web@1.service' # which needs it
 [ ! -e /run/db ]
 systemctl stop frontend.target web.target job.timer echo.socket
-rm -f /run/web-* /run/once /run/job /run/db-stopped
+rm -f /tmp/home /run/web-* /run/once /run/job /run/db-stopped
 echo "units: all as it should be"
 
 mkdir -p /etc/superd
@@ -51,6 +54,7 @@ systemctl daemon-reload
 systemctl start boot.service
 until_ /usr/bin/superd ready --runtime-dir /run/boot db web
 until_ has /run/web-2 'a $b 100% "c" 2'
+until_ has /tmp/home "$home $home"
 until_ eval '[ "$(wc -l </run/job)" -ge 2 ]'
 pid=$(systemctl show -P MainPID boot.service)
 kill -KILL "$pid"

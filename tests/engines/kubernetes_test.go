@@ -78,6 +78,22 @@ func startAPIServer(t *testing.T) *apiServer {
 	return s
 }
 
+// logVersions logs the versions of both. That of the server is in the name of its file: it is not
+// stamped.
+func logVersions(t *testing.T) {
+	t.Helper()
+	server, err := os.Readlink(filepath.Join(*engines, "kube-apiserver"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	etcd, err := exec.CommandContext(t.Context(), "etcd", "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(etcd), "\n")
+	t.Log(server, first)
+}
+
 // wait waits until the server and the namespace that the manifests are for are there.
 func (s *apiServer) wait(t *testing.T) {
 	t.Helper()
@@ -101,7 +117,9 @@ func (s *apiServer) do(method, path, body string) (status int, answer string) {
 		return 0, err.Error()
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
-	request.Header.Set("Content-Type", "application/yaml")
+	if body != "" {
+		request.Header.Set("Content-Type", "application/yaml")
+	}
 	response, err := s.client.Do(request)
 	if err != nil {
 		return 0, err.Error()
@@ -139,9 +157,8 @@ func TestKubernetesTakes(t *testing.T) {
 		t.Skip("needs -engines: make test-engines")
 	}
 	s := startAPIServer(t)
-	_, version := s.do("GET", "/version", "")
-	t.Log(version)
-	taken := 0
+	logVersions(t)
+	taken, refused := 0, 0
 	for _, e := range exports(t, "kubernetes") {
 		for _, document := range strings.Split(e.Files[0].Text, "\n---\n") {
 			if status, answer := s.dryRun(document); status != http.StatusCreated {
@@ -156,13 +173,21 @@ func TestKubernetesTakes(t *testing.T) {
 				{"\nspec:\n", "\nspec:\n  replikas: 3\n"}, {"image: \"registry.example/shop:1\"", "image: 5"},
 			} {
 				broken := strings.Replace(document, wrong[0], wrong[1], 1)
-				if status, answer := s.dryRun(broken); broken != document && status == http.StatusCreated {
-					t.Errorf("it takes %q: %s", wrong[1], answer)
+				if broken == document {
+					continue
 				}
+				if status, answer := s.dryRun(broken); status != http.StatusBadRequest && status != http.StatusUnprocessableEntity {
+					t.Errorf("it does not refuse %q: %d %s", wrong[1], status, answer)
+				}
+				refused++
 			}
 		}
 	}
-	t.Logf("%d manifests are taken", taken)
+	const leastRefused = 4 // each kind of mistake in several manifests
+	if refused < leastRefused {
+		t.Errorf("only %d wrong manifests were tried", refused)
+	}
+	t.Logf("%d manifests are taken, %d wrong ones refused", taken, refused)
 }
 
 func freePort(t *testing.T) string {
