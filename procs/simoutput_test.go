@@ -94,6 +94,9 @@ func (h *history) checkSpawn(spec *host.SpawnSpec) {
 	if p == nil {
 		return
 	}
+	if in.Run().Exists() { // one that a trigger has started goes on with its old definition
+		p = in.Run().Program()
+	}
 	want := 2
 	if p.Log.Stderr == config.StderrMerge {
 		want = 1

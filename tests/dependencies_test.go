@@ -269,7 +269,7 @@ func TestStartIncludesRequirements(t *testing.T) {
 		t.Errorf("%v, want it held down", st)
 	}
 	why := s.MustCtl("why", "web").Out
-	if !strings.Contains(why, "It waits for db, which waits for net, which the operator has stopped.") {
+	if !strings.Contains(why, "waits for db, which waits for net, which the operator has stopped.") {
 		t.Errorf("why web:\n%s", why)
 	}
 	s.MustCtl("start", "net")

@@ -17,6 +17,11 @@ func sameTrigger(a, b *config.Program) bool {
 	return a.Scheduled() == b.Scheduled() && a.Accepts() == b.Accepts()
 }
 
+// keepsTrigger reports whether the runs of both definitions begin by the same kind of trigger.
+func keepsTrigger(before, after *config.Program) bool {
+	return after.Triggered() && sameTrigger(before, after)
+}
+
 // StartsByChange reports whether a changed definition starts a program that is not wanted up: it
 // has autostart now by the configuration, or a schedule again. What an operator enables only starts
 // with superd.
@@ -41,12 +46,13 @@ func (t Target) AfterChange(before, after *config.Program) Target {
 }
 
 // Redefine replaces the program's definition. restarts reports whether a run uses the new one only
-// after a restart. A run under way is outdated in that case. The caller then takes the step of
+// after a restart. A run under way is outdated in that case, unless it has a trigger: it goes on,
+// and the run of the next trigger uses the new one. The caller then takes the step of
 // [Machine.Reevaluate].
 func (m *Machine) Redefine(program *config.Program, restarts bool) {
 	// It has no meaning without a trigger, and no time of a schedule is a connection
 	m.runPending = m.runPending && m.program.Triggered() && (m.program.Accepts() || !program.Accepts())
-	m.outdated = m.outdated || restarts && m.state.HasRun()
+	m.outdated = m.outdated || restarts && m.state.HasRun() && !keepsTrigger(m.program, program)
 	m.program = program
 }
 
@@ -69,7 +75,7 @@ func (m *Machine) Reevaluate(ch Change, c Conditions, rng *rand.Rand) (t Transit
 	by := By(ActorReload)
 	starts := m.desired.StartsByChange(before, p)
 	// Only the next run uses the new definition
-	goesOn := ch.Restarts && m.state.HasRun() && (p.Triggered() && sameTrigger(before, p) || ch.Rolls)
+	goesOn := ch.Restarts && m.state.HasRun() && (keepsTrigger(before, p) || ch.Rolls)
 	switch {
 	case m.desired.Up && m.state == Waiting && !m.runPending && Unschedules(before, p):
 		return m.WantDown(By(ActorUnscheduled), c), true

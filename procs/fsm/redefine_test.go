@@ -206,6 +206,31 @@ func TestOutdatedRun(t *testing.T) {
 	}
 }
 
+// TestTriggeredRunGoesOn: a run that a time of the schedule or a connection has started goes on
+// with the old definition, also while it is spawned: the connection would be lost.
+func TestTriggeredRunGoesOn(t *testing.T) {
+	for name, triggered := range map[string]func(p *config.Program){
+		"a schedule":   func(p *config.Program) { p.Type, p.Schedule = config.TypeOneshot, "@daily" },
+		"a connection": func(p *config.Program) { p.Sockets = &config.ProgramSockets{OnConnect: true, Accept: true} },
+	} {
+		m := testMachine(triggered)
+		m.WantUp(By(ActorConfiguration), false, free)
+		m.Trigger(Reason{}, free)
+		if m.State() != Spawning {
+			t.Fatalf("%s: %v after the trigger, want spawning", name, m.state.Name())
+		}
+		before, after := m.program, testProgram()
+		triggered(after)
+		m.Redefine(after, true)
+		if _, ok := m.Reevaluate(Change{Before: before, Restarts: true}, free, testRand()); ok || m.MustEnd(free) {
+			t.Errorf("%s: a step %v, must end %v; want that it goes on", name, ok, m.MustEnd(free))
+		}
+		if m.Spawned(false, free); !m.State().Serves() {
+			t.Errorf("%s: %v, want that it serves", name, m.state.Name())
+		}
+	}
+}
+
 // TestTargetAfterChange: what is wanted of an instance that takes the place of another one.
 func TestTargetAfterChange(t *testing.T) {
 	schedule := func(p *config.Program) { p.Type, p.Schedule = config.TypeOneshot, "@daily" }
