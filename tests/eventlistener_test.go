@@ -70,6 +70,7 @@ func TestEventListener(t *testing.T) {
 	s.Configure(listenerPrograms + "[program.more]\ncommand = 'sleep infinity'\ngroups = ['others']\n")
 	s.MustCtl("reload")
 	s.WaitLog("listener", "groupname:others;")
+	s.WaitState("more", "running")
 	if now := s.Status("listener").Pid; now != pid {
 		t.Errorf("the listener has pid %d, had %d", now, pid)
 	}
