@@ -41,10 +41,12 @@ func TestTimesOfLines(t *testing.T) {
 		{false, []string{"--json"}, `^{"time":null,[^\n]*\n{"time":null[^\n]*\n$ ^({"time":"[^\n]*\n){2}$`},
 		{false, []string{"--json", "--times"}, `^{"time":null,[^\n]*\n{"time":"2[^\n]*\n$ ^({"time":"[^\n]*\n){2}$`},
 	}
-	for _, tt := range tests {
+	for restarts, tt := range tests {
 		for i, name := range []string{"raw", "text"} {
 			s.MustCtl("restart", name)
-			harness.Until(t, "a first line", func() bool { return strings.HasSuffix(s.Log(name), "before\n") })
+			harness.Until(t, "the first line of this run", func() bool {
+				return strings.Count(s.Log(name), "before\n") == restarts+2
+			})
 			args := append([]string{"logs", "-f", "-n", "1", name}, tt.args...)
 			var screen *harness.Output
 			if tt.terminal {
