@@ -2,6 +2,7 @@ package procs
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -225,7 +226,13 @@ func (h *history) checkConnections() {
 			m.connected[a] = h.now
 		}
 	}
-	for _, p := range inspect(h.sup).config().Programs {
+	conf := inspect(h.sup).config()
+	// A program that was removed and is added again waits from then on
+	maps.DeleteFunc(m.waits, func(name string, _ time.Duration) bool {
+		p := conf.Program(name)
+		return p == nil || p.Sockets == nil || !p.Sockets.OnConnect
+	})
+	for _, p := range conf.Programs {
 		if p.Sockets == nil {
 			continue
 		}

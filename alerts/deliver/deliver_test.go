@@ -136,6 +136,24 @@ func TestNew(t *testing.T) {
 	}
 }
 
+// TestArrivesAtTheEnd: what has arrived while the manager was closed is not delivered again.
+func TestArrivesAtTheEnd(t *testing.T) {
+	s := newSite(t)
+	s.manager.Execute = func(ctx context.Context, _ Command) (string, error) {
+		s.got <- nil
+		<-ctx.Done()
+		return "", nil
+	}
+	s.begin()
+	<-s.adopted
+	s.fail()
+	<-s.got
+	s.manager.Close(patience)
+	if state := s.state(); state.Cursor != 1 {
+		t.Errorf("at last the state is %+v, want that of the first event", state)
+	}
+}
+
 // TestBrokenState: a state that can't be read loses no alert silently.
 func TestBrokenState(t *testing.T) {
 	s := newSite(t)

@@ -257,7 +257,7 @@ func (w *worker) sameLog() bool {
 func (w *worker) deliver(ctx context.Context, d *alerts.Delivery) {
 	began := time.Now()
 	result := w.send(ctx, d)
-	if ctx.Err() != nil {
+	if result.Err != nil && ctx.Err() != nil {
 		return // it is not known whether it has arrived: a successor tries again
 	}
 	log := w.manager.Log.With("receiver", w.receiver.Name)
