@@ -49,7 +49,7 @@ type InstanceCounter struct {
 // A Readiness says whether what was asked for is ready.
 type Readiness struct {
 	Ready    bool     `json:"ready"`
-	NotReady []string `json:"not_ready"` // instances; never null
+	NotReady []string `json:"not_ready"` // instances, and names that select none; never null
 }
 
 // A Health is the answer of a superd whose event loop turns.

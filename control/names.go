@@ -14,10 +14,12 @@ const (
 	StateFailed   = "failed"
 )
 
-// Kinds of reasons for which an instance is down as it should be.
+// Kinds of reasons: of an instance that is down as it should be, and of one that runs with its
+// former definition.
 const (
 	ReasonWaitsForSchedule   = "waits-for-schedule"
 	ReasonWaitsForConnection = "waits-for-connection"
+	ReasonRollFailed         = "roll-failed"
 )
 
 // Kinds of events.

@@ -107,21 +107,50 @@ func TestGolden(t *testing.T) {
 					notes.WriteString(n.String() + "\n")
 				}
 				golden.Check(t, f.Name+"/"+name+".golden", doc.TOML()+"-- notes --\n"+notes.String())
-				accept(t, doc)
+				dir := t.TempDir()
+				conf := accept(t, doc, dir, doc.TOML())
+				if conf == nil || doc.Text != "" {
+					return
+				}
+				notes.Reset()
+				whole := len(doc.Notes)
+				superd := doc.Superd
+				if err := doc.Include("source"); err != nil {
+					t.Fatal(err)
+				}
+				if len(doc.Notes) == whole && !superd.Empty() {
+					t.Error("nothing is said of [superd]")
+				}
+				included := accept(t, doc, dir, "include = ['included.toml']\n")
+				for _, p := range conf.Programs {
+					changed := config.CompareProgram(p, included.Program(p.Name)).Keys
+					changed = slices.DeleteFunc(changed, func(k config.KeyChange) bool {
+						table, _, _ := strings.Cut(k.Key, ".") // without effect here
+						return k.Key == "log.max_size" && p.Log.Sink != config.SinkFile ||
+							p.Accepts() && (table == "backoff" || table == "start_limit")
+					})
+					if len(changed) > 0 {
+						t.Errorf("%s is another program in a file that is included: %+v\n%s", p.Name, changed, doc.TOML())
+					}
+				}
 			})
 		}
 	}
 }
 
-// accept checks that superd finds no mistake in a document.
-func accept(t *testing.T, doc *draft.Document) {
+// accept checks that superd finds no mistake in a document, and returns its configuration; nil if
+// it has no programs. main is the text of superd.toml in dir, the document is included.toml beside
+// it.
+func accept(t *testing.T, doc *draft.Document, dir, main string) *config.Config {
 	t.Helper()
 	if len(doc.Programs) == 0 {
-		return
+		return nil
 	}
-	path := filepath.Join(t.TempDir(), "superd.toml")
-	if err := os.WriteFile(path, []byte(doc.TOML()), 0o600); err != nil {
-		t.Fatal(err)
+	path := filepath.Join(dir, "superd.toml")
+	for name, text := range map[string]string{"superd.toml": main, "included.toml": doc.TOML()} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	conf, err := config.Load(path)
 	if mistakes, ok := errors.AsType[config.Errors](err); ok {
@@ -133,6 +162,7 @@ func accept(t *testing.T, doc *draft.Document) {
 	for _, mistake := range conf.Errors {
 		t.Errorf("superd check: %v\n%s", mistake, doc.TOML())
 	}
+	return conf
 }
 
 // TestKeys writes the keys of a program in any order: the result parses, and has every one.

@@ -101,7 +101,7 @@ func TestOdd(t *testing.T) {
 				for _, n := range doc.Notes {
 					got.WriteString(n.String() + "\n")
 				}
-				accept(t, doc)
+				accept(t, doc, t.TempDir(), doc.TOML())
 			}
 			for _, want := range tt.want {
 				if !strings.Contains(got.String(), want) {

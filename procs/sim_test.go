@@ -482,7 +482,17 @@ func (h *history) run() (err error) {
 	if h.err == nil {
 		h.checkRest()
 	}
+	h.killSuperd() // ends its tasks, too
 	return h.err
+}
+
+// killSuperd closes the scope of superd, with which all its descriptors are closed.
+func (h *history) killSuperd() {
+	inspect(h.sup).kill()
+	h.kernel.KillSupervisor()
+	if n := h.v.OpenFDs(); n > 0 {
+		h.fail("%d descriptors are open after the scope of superd is closed", n)
+	}
 }
 
 // changePending reports whether a start, a teardown or the report of an exit is under way.

@@ -89,11 +89,7 @@ func (h *history) crash() {
 	shuttingDown := inspect(h.sup).shutdownBegun()
 	state, pending := h.journal.end()
 	h.logf("--- superd is killed; its successor resumes: %v; not written: %v", resumed, sortedKeys(pending))
-	inspect(h.sup).kill()
-	h.kernel.KillSupervisor()
-	if n := h.v.OpenFDs(); n > 0 {
-		h.fail("%d descriptors are open after the scope of superd is closed", n)
-	}
+	h.killSuperd()
 	if h.chance(0.5) {
 		h.runWithoutSuperd(h.upTo(time.Duration(h.pick(0.001, 1, 20) * float64(time.Second))))
 	}

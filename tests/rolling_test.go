@@ -372,6 +372,9 @@ $`).MatchString(r.Out) {
 		!strings.Contains(r.ErrOut, reason) {
 		t.Errorf("it can't become ready: exit status %d, %q", r.Exit, r.ErrOut)
 	}
+	if r := s.Ctl("reload", "--wait"); r.Exit != 1 || !strings.Contains(r.ErrOut, reason) {
+		t.Errorf("a former definition is left: exit status %d, %q", r.Exit, r.ErrOut)
+	}
 }
 
 // TestLeavingSocket: a reload moves a Unix socket, and the new instance fails. The old one can be

@@ -286,6 +286,8 @@ func TestProgramWithoutInstances(t *testing.T) {
 		{"show none", 0, "none has no instances"},
 		{"is-active none", 3, "none has no instances"},
 		{"list-dependencies", 0, "none: no instances"},
+		{"ready none", 3, "none: not ready: no instances"},
+		{"ready", 3, "web: not ready: waiting"},
 		{"logs db", 0, ""},
 		{"why web", 0, "): waits for db, which has " + scaled},
 	} {
@@ -295,6 +297,11 @@ func TestProgramWithoutInstances(t *testing.T) {
 	}
 	if status, body, err := s.Request("GET", "/v1/programs/db/logs"); err != nil || status != 409 || !strings.Contains(string(body), scaled) {
 		t.Errorf("GET logs: %d, %v\n%s\nwant 409, %q", status, err, body, scaled)
+	}
+	const notReady = `{"ready":false,"not_ready":["none","web"]}`
+	status, body, err := s.Request("GET", "/readyz?name=none&name=web&name=w*")
+	if got := strings.TrimSpace(string(body)); err != nil || status != 503 || got != notReady {
+		t.Errorf("GET readyz: %d, %v\n%s\nwant 503, %s", status, err, got, notReady)
 	}
 	s.MustCtl("scale", "db=1")
 	waitNames(t, s, "db@1", "web")

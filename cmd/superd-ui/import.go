@@ -15,8 +15,7 @@ import (
 )
 
 func newImportCommand() *cobra.Command {
-	var output string
-	var strict, force bool
+	var o importOptions
 	var formats strings.Builder
 	var names []cobra.Completion
 	for _, f := range importer.Formats() {
@@ -37,6 +36,7 @@ Paths in FILE stay relative if the result is for the directory of FILE: that of 
 the current one.`,
 		Example: `  superd import supervisord /etc/supervisor/supervisord.conf -o superd.toml
   superd import procfile Procfile > superd.toml
+  superd import --included my.service -o /etc/superd/conf.d/my.toml
   superd import --strict compose.yaml > /dev/null
   superd run --from Procfile`,
 		Args: cobra.RangeArgs(1, 2),
@@ -51,13 +51,21 @@ the current one.`,
 			if err != nil {
 				return usageError{err}
 			}
-			return importFile(format, path, output, strict, force, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return importFile(format, path, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "write this `file` instead of printing")
-	cmd.Flags().BoolVar(&force, "force", false, "replace the file of --output")
-	cmd.Flags().BoolVar(&strict, "strict", false, "exit with status 1 if there is anything to say")
+	cmd.Flags().StringVarP(&o.output, "output", "o", "", "write this `file` instead of printing")
+	cmd.Flags().BoolVar(&o.force, "force", false, "replace the file of --output")
+	cmd.Flags().BoolVar(&o.strict, "strict", false, "exit with status 1 if there is anything to say")
+	cmd.Flags().BoolVar(&o.included, "included", false,
+		"make a file that another one includes, as those of conf.d: without [defaults]")
 	return cmd
+}
+
+// importOptions are the flags of import.
+type importOptions struct {
+	output                  string
+	strict, force, included bool
 }
 
 // source returns what the arguments name: a format and a file, or a file alone.
@@ -76,27 +84,30 @@ func source(args []string) (importer.Format, string, error) {
 	return format, path, err
 }
 
-// importFile prints a configuration, or writes it into the file output.
-func importFile(format importer.Format, path, output string, strict, force bool, stdout, stderr io.Writer) error {
+// importFile prints a configuration, or writes it into a file.
+func importFile(format importer.Format, path string, o importOptions, stdout, stderr io.Writer) error {
 	target := "."
-	if output != "" {
-		target = filepath.Dir(output)
+	if o.output != "" {
+		target = filepath.Dir(o.output)
 	}
 	doc, err := importer.Import(format, path, target)
+	if err == nil && o.included {
+		err = doc.Include(path)
+	}
 	if err != nil {
 		return err
 	}
 	printNotes(stderr, doc)
-	if output == "" {
+	if o.output == "" {
 		if _, err := io.WriteString(stdout, doc.TOML()); err != nil {
 			return err
 		}
 	} else {
-		if err := writeText(output, doc.TOML(), doc.Mode, force); err != nil {
+		if err := writeText(o.output, doc.TOML(), doc.Mode, o.force); err != nil {
 			return fmt.Errorf("write the configuration: %w", err)
 		}
 	}
-	if strict && len(doc.Notes) > 0 {
+	if o.strict && len(doc.Notes) > 0 {
 		return fmt.Errorf("%d differences: see above", len(doc.Notes))
 	}
 	return nil

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"superd/control"
+	"superd/cmd/superd/await"
 	"superd/internal/terminal"
 )
 
@@ -14,7 +14,8 @@ func newReadyCommand(flags *ctlFlags) *cobra.Command {
 		Use:   "ready [NAME...]",
 		Short: "Report by the exit status whether programs are ready",
 		Long: `Ready prints nothing and ends with status 0 if all instances of the programs run and are ready.
-Otherwise it names those that are not, and ends with status 3.
+Otherwise it names those that are not, and ends with status 3. A program without instances is not
+ready.
 
 Without names it is a check of health for all: instances that are down as they should be count as
 ready, and unhealthy ones do not. Down as they should be are those that are stopped, that have ended
@@ -28,46 +29,15 @@ with success, and that wait for their schedule or for a connection.`,
 			if err != nil {
 				return err
 			}
-			say := func(name, state string) {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%s: not ready: %s\n", terminal.Sanitize(name), state)
-				err = exitStatus(statusNotUp)
-			}
-			if len(names) == 0 {
-				all, failed := client.Status(cmd.Context(), nil)
-				if failed != nil {
-					return failed
-				}
-				for i := range all {
-					if why := notWell(&all[i]); why != "" {
-						say(all[i].Name, why)
-					}
-				}
+			all, err := await.Ready(cmd.Context(), client, names)
+			if err != nil {
 				return err
 			}
-			all, failed := client.Brief(cmd.Context(), names)
-			if failed != nil {
-				return failed
-			}
-			for _, b := range all {
-				if !b.Up() {
-					say(b.Name, b.State)
-				}
+			for _, n := range all {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s: not ready: %s\n", terminal.Sanitize(n.Name), n.Why)
+				err = exitStatus(statusNotUp)
 			}
 			return err
 		},
 	}
-}
-
-// notWell returns why an instance is neither ready nor down as it should be; "" if it is.
-func notWell(s *control.Status) string {
-	switch {
-	case s.State == control.StateRunning && s.Healthy != nil && !*s.Healthy:
-		return "unhealthy"
-	case s.State == control.StateRunning, s.State == control.StateStopped, s.State == control.StateExited:
-		return ""
-	case s.State == control.StateWaiting && s.ReasonKind != nil &&
-		(*s.ReasonKind == control.ReasonWaitsForSchedule || *s.ReasonKind == control.ReasonWaitsForConnection):
-		return ""
-	}
-	return s.State
 }

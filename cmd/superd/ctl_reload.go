@@ -33,7 +33,8 @@ the reason:
 If there is any mistake, nothing changes, and all mistakes are shown.
 
 With --wait it returns when all of that is done, rolling restarts included, and shows what has
-become of each instance. The exit status is 1 if one has failed.`,
+become of each instance. The exit status is 1 if one has failed, or runs with its former definition
+since a rolling restart has failed.`,
 		ValidArgsFunction: flags.completeNames,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if err := checkReloadFlags(names, dryRun, asJSON, wait, timeout); err != nil {

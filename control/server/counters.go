@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"superd/config"
@@ -156,19 +157,35 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 		}
 		answer.Ready = info.Ready
 	} else {
-		all, err := listOnLoop(r.Context(), s, r.Form["name"], s.options.Supervisor.Brief)
+		all, err := listOnLoop(r.Context(), s, r.Form["name"], s.notReady)
 		if err != nil {
 			return err
 		}
-		for _, b := range all {
-			if b.State != fsm.Running {
-				answer.NotReady = append(answer.NotReady, b.Name)
-			}
-		}
-		answer.Ready = len(answer.NotReady) == 0
+		answer.NotReady = append(answer.NotReady, all...)
+		answer.Ready = len(all) == 0
 	}
 	if !answer.Ready {
 		status = http.StatusServiceUnavailable
 	}
 	return s.answer(w, status, answer)
+}
+
+// notReady returns the names of the instances that names select and that are not ready. A name that
+// selects none, as that of a program with replicas = 0, is one of them.
+func (s *Server) notReady(names []string) (all []string, err error) {
+	for _, name := range names {
+		selected, err := s.options.Supervisor.Brief([]string{name})
+		if err != nil {
+			return nil, err
+		}
+		if len(selected) == 0 {
+			all = append(all, name)
+		}
+		for _, b := range selected {
+			if b.State != fsm.Running && !slices.Contains(all, b.Name) {
+				all = append(all, b.Name)
+			}
+		}
+	}
+	return all, nil
 }

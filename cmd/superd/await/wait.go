@@ -73,7 +73,8 @@ func (a *Condition) result(err, absent error, timeout time.Duration) error {
 }
 
 // Reload returns when a reload with that result is done: what it has started is up or has failed,
-// what it has stopped is down, and no rolling restart is under way, also of an earlier reload.
+// what it has stopped is down, and no rolling restart is under way, also of an earlier reload. An
+// instance that such a rolling restart has left with its former definition counts as failed.
 // timeout is as for [control.Client.Await].
 func Reload(ctx context.Context, client *control.Client, done *control.ReloadResult, timeout time.Duration) ([]control.CommandResult, error) {
 	concerned := map[string]bool{}
@@ -87,7 +88,8 @@ func Reload(ctx context.Context, client *control.Client, done *control.ReloadRes
 		return nil, err
 	}
 	for i := range all {
-		if all[i].Rolling != nil {
+		former := all[i].ReasonKind != nil && *all[i].ReasonKind == control.ReasonRollFailed
+		if all[i].Rolling != nil || former {
 			concerned[all[i].Program] = true
 		}
 	}
