@@ -34,6 +34,18 @@ type Active struct {
 	readySeen time.Time // when that event was read: the wall clock may be set
 }
 
+// An Ended is what is known of the end of a run until the next state of its instance, which decides
+// whether it has failed. It is in the state of a receiver.
+type Ended struct {
+	Instance string `json:"instance"`
+	Program  string `json:"program"`
+	Run      string `json:"run,omitempty"`
+	Exit     *Exit  `json:"exit,omitempty"`    // absent: it could not be started, or has not ended
+	Stopped  bool   `json:"stopped,omitempty"` // superd has stopped it, and not for a failure
+
+	output []string // not saved: an alert can do without
+}
+
 type activeKey struct {
 	instance  string
 	condition receiver.Condition
@@ -59,27 +71,27 @@ type conditions struct {
 	receiver *receiver.Receiver
 	scope    Scope
 	active   map[activeKey]*Active
-	last     map[string]ended // how the last run of an instance ended; only of included ones
-}
-
-// ended is what is known of the end of a run until its state changes.
-type ended struct {
-	run     string
-	exit    *Exit // nil: it could not be started
-	output  []string
-	stopped bool // superd has stopped it, and not for a failure
+	last     map[string]Ended // how the last run of an instance ended; only of included ones
 }
 
 // failed reports whether the run has failed.
-func (e ended) failed(p *Program) bool {
-	return !e.stopped && (e.exit == nil || e.exit.Code == nil || !slices.Contains(p.SuccessCodes, *e.exit.Code))
+func (e Ended) failed(p *Program) bool {
+	return !e.Stopped && (e.Exit == nil || e.Exit.Code == nil || !slices.Contains(p.SuccessCodes, *e.Exit.Code))
 }
 
-func newConditions(r *receiver.Receiver, s Scope, active []Active, now time.Time) *conditions {
-	c := &conditions{receiver: r, scope: s, active: map[activeKey]*Active{}, last: map[string]ended{}}
-	for _, a := range active {
-		// What is no longer in the configuration has neither failed nor recovered
-		if s.Program(a.Program) != nil && s.Includes(a.Program, a.Instance) {
+func newConditions(r *receiver.Receiver, s Scope, from *State, now time.Time) *conditions {
+	c := &conditions{receiver: r, scope: s, active: map[activeKey]*Active{}, last: map[string]Ended{}}
+	// What is no longer in the configuration has neither failed nor recovered
+	exists := func(program, instance string) bool {
+		return s.Program(program) != nil && s.Includes(program, instance)
+	}
+	for _, e := range from.Ended {
+		if exists(e.Program, e.Instance) {
+			c.last[e.Instance] = e
+		}
+	}
+	for _, a := range from.Active {
+		if exists(a.Program, a.Instance) {
 			a.readySeen = now
 			if a.Reminded.After(now) { // the clock was set back
 				a.Reminded = now
@@ -99,9 +111,11 @@ func (c *conditions) add(e *eventlog.Event, now time.Time) []Alert {
 	case eventlog.State:
 		return c.addState(e, now)
 	case eventlog.NoStart:
-		c.last[e.Instance] = ended{run: e.Run}
+		c.last[e.Instance] = Ended{Instance: e.Instance, Program: e.Program, Run: e.Run}
 	case eventlog.Exit:
-		c.last[e.Instance] = ended{run: e.Run, exit: e.Exit, stopped: c.last[e.Instance].stopped}
+		c.last[e.Instance] = Ended{
+			Instance: e.Instance, Program: e.Program, Run: e.Run, Exit: e.Exit, Stopped: c.last[e.Instance].Stopped,
+		}
 	case eventlog.Output:
 		if e.ReasonKind != "" { // output was dropped, or may be lost
 			return c.wanted(c.alert(e, receiver.LogLost, "lost output"))
@@ -153,13 +167,13 @@ func (c *conditions) addState(e *eventlog.Event, now time.Time) (all []Alert) {
 		case !ran || !p.OneShot:
 		case last.failed(p):
 			all = append(all, c.fail(e, p, now)...)
-		case !last.stopped:
+		case !last.Stopped:
 			all = append(all, c.end(e, receiver.Failed)...)
 		}
 		delete(c.last, e.Instance)
 	case "stopping":
 		if _, over := c.last[e.Instance]; !over && stopKinds[e.ReasonKind] {
-			c.last[e.Instance] = ended{run: e.Run, stopped: true}
+			c.last[e.Instance] = Ended{Instance: e.Instance, Program: e.Program, Run: e.Run, Stopped: true}
 		}
 	case "running":
 		if failed != nil && !p.OneShot {
@@ -360,6 +374,14 @@ func (c *conditions) list() []Active {
 	return all
 }
 
+// ended returns how runs have ended of which the next state decides.
+func (c *conditions) ended() (all []Ended) {
+	for _, instance := range slices.Sorted(maps.Keys(c.last)) {
+		all = append(all, c.last[instance])
+	}
+	return all
+}
+
 // wanted returns the alert if the receiver is told of its condition.
 func (c *conditions) wanted(a Alert) []Alert {
 	if !c.receiver.Wants(a.Condition) {
@@ -381,7 +403,7 @@ func (c *conditions) alert(e *eventlog.Event, condition receiver.Condition, what
 		a.Text += ": " + e.Reason
 	}
 	if last, ok := c.last[e.Instance]; ok && condition != receiver.Recovered {
-		a.Run, a.Exit, a.Output = cmp.Or(a.Run, last.run), cmp.Or(a.Exit, last.exit), append(a.Output, last.output...)
+		a.Run, a.Exit, a.Output = cmp.Or(a.Run, last.Run), cmp.Or(a.Exit, last.Exit), append(a.Output, last.output...)
 	}
 	return a
 }

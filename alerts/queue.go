@@ -28,6 +28,7 @@ type State struct {
 	Cursor uint64    `json:"cursor"` // number of the newest event that needs no delivery any more
 	At     time.Time `json:"at"`     // of that event; zero: unknown
 	Active []Active  `json:"active"`
+	Ended  []Ended   `json:"ended,omitempty"`
 	Tree   string    `json:"tree,omitempty"` // path of the process tree of its command
 }
 
@@ -55,7 +56,7 @@ type Queue struct {
 // NewQueue returns the queue of a receiver, which continues from a state.
 func NewQueue(r *receiver.Receiver, s Scope, from State, now time.Time) *Queue {
 	return &Queue{
-		receiver: r, conditions: newConditions(r, s, from.Active, now), cursor: from.Cursor, at: from.At, saved: from.Cursor,
+		receiver: r, conditions: newConditions(r, s, &from, now), cursor: from.Cursor, at: from.At, saved: from.Cursor,
 		more: map[receiver.Condition]*More{},
 	}
 }
@@ -321,7 +322,7 @@ func (q *Queue) CanSave() bool { return q.Pending() == 0 && (q.changed || q.curs
 
 // State returns the state to save.
 func (q *Queue) State() State {
-	return State{Cursor: q.cursor, At: q.at, Active: q.conditions.list()}
+	return State{Cursor: q.cursor, At: q.at, Active: q.conditions.list(), Ended: q.conditions.ended()}
 }
 
 // Saved records that the state is saved.

@@ -129,7 +129,7 @@ func (s *site) save() State {
 
 func (s *site) after(d time.Duration) { s.now = s.now.Add(d) }
 
-// TestConditions: what follows from events.
+// TestConditions: what follows from events, whenever superd is killed meanwhile.
 func TestConditions(t *testing.T) {
 	tests := []struct {
 		name, events string // separated by commas; a duration passes time
@@ -174,26 +174,45 @@ func TestConditions(t *testing.T) {
 		{"lost output", "output lost", false, "1 log-lost web"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			s := newSite(t, func(r *receiver.Receiver) { r.Batch = time.Hour })
-			s.program.OneShot = tt.oneShot
-			for event := range strings.SplitSeq(tt.events, ",") {
-				if d, err := time.ParseDuration(event); err == nil {
-					s.after(d)
-					s.take() // alerts that follow from the time are put into the queue
-					continue
+		events := strings.Split(tt.events, ",")
+		for killed := range events { // before that event, superd is killed
+			t.Run(fmt.Sprintf("%s/%d", tt.name, killed), func(t *testing.T) {
+				s := newSite(t, func(r *receiver.Receiver) { r.Batch = time.Hour })
+				s.program.OneShot = tt.oneShot
+				for i, event := range events {
+					if i == killed && s.q.CanSave() {
+						s.continueFrom(throughJSON(t, s.save()))
+					}
+					if d, err := time.ParseDuration(event); err == nil {
+						s.after(d)
+						s.take() // alerts that follow from the time are put into the queue
+						continue
+					}
+					s.add(event)
 				}
-				s.add(event)
-			}
-			if s.after(time.Hour); tt.want == "" {
-				if got := s.take(); got != "" {
-					t.Fatalf("got %s, want nothing", got)
+				if s.after(time.Hour); tt.want == "" {
+					if got := s.take(); got != "" {
+						t.Fatalf("got %s, want nothing", got)
+					}
+					return
 				}
-				return
-			}
-			s.want(tt.want)
-		})
+				s.want(tt.want)
+			})
+		}
 	}
+}
+
+// throughJSON returns a state as it is read from a file.
+func throughJSON(t *testing.T, state State) (read State) {
+	t.Helper()
+	text, err := json.Marshal(state)
+	if err == nil {
+		err = json.Unmarshal(text, &read)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read
 }
 
 // TestBatch: alerts gather from the first one on; without batch each event is delivered at once.

@@ -72,10 +72,15 @@ func (l *Loop) Clocks() Clocks {
 // Wall returns the wall clock of [Loop.Clocks].
 func (l *Loop) Wall() time.Time { return l.Clocks().Wall }
 
-// WallAt returns the reading of the wall clock, as currently set, at a time on the scale of Now.
+// WallAt returns the reading of the wall clock, as currently set, at a time on the scale of Now. It
+// is the same for the same time until the clock is set by a millisecond or more.
 func (l *Loop) WallAt(at time.Duration) time.Time {
 	c := l.Clocks()
-	return c.Wall.Add(at - c.Now)
+	// The two readings are not of the same instant
+	if epoch := c.Wall.Add(-c.Now); epoch.Sub(l.epoch).Abs() >= atOnce {
+		l.epoch = epoch
+	}
+	return l.epoch.Add(at)
 }
 
 // Boot returns CLOCK_BOOTTIME of [Loop.Clocks].

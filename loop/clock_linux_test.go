@@ -56,3 +56,18 @@ func TestBootIsNotBehind(t *testing.T) {
 	l.Stop()
 	_ = l.Run()
 }
+
+// TestWallAtStays: a time has the same wall clock in each turn, though the clocks are not read at
+// the same instant.
+func TestWallAtStays(t *testing.T) {
+	l, _ := startEpoll(t)
+	at := l.Now()
+	first := l.WallAt(at)
+	for range 1000 {
+		if wall := l.WallAt(at); !wall.Equal(first) {
+			t.Fatalf("WallAt() = %v, before %v", wall, first)
+		}
+	}
+	l.Stop()
+	_ = l.Run()
+}

@@ -107,3 +107,20 @@ func TestClocksOfATurn(t *testing.T) {
 		r.run()
 	})
 }
+
+// TestWallAtFollows: a change of the clock changes what it reads at an earlier time, also if it
+// comes in small steps.
+func TestWallAtFollows(t *testing.T) {
+	v := NewVirtual(1)
+	first := v.WallAt(0)
+	v.StepWall(time.Hour)
+	if got := v.WallAt(0).Sub(first); got != time.Hour {
+		t.Errorf("an hour later: %v", got)
+	}
+	for range 100 {
+		v.StepWall(time.Millisecond / 10)
+	}
+	if got := v.WallAt(0).Sub(first) - time.Hour - 10*time.Millisecond; got.Abs() >= time.Millisecond {
+		t.Errorf("after small steps it is off by %v", got)
+	}
+}

@@ -63,7 +63,8 @@ type Loop struct {
 	clocks []*ClockWatch
 	read   Clocks // clocks of the turn readIn
 	readIn uint64
-	locals []any // see Local
+	epoch  time.Time // wall clock at Now 0, for WallAt
+	locals []any     // see Local
 
 	turnBegins, turnEnds func() // see OnTurn
 

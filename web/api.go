@@ -108,10 +108,11 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, c call) error {
 			q.form = strings.NewReader(form)
 		}
 	}
-	places := s.requests
-	if isEndless(r) {
+	places, endless := s.requests, isEndless(q.path, q.query, form)
+	if endless {
 		places = s.streams
 	}
+	q.waits = q.post || endless
 	if !places.take(who.id) {
 		return errBusy
 	}
@@ -131,7 +132,7 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, c call) error {
 		}
 	}
 	w.WriteHeader(answer.StatusCode)
-	if isEndless(r) { // the first line may take any time
+	if endless { // the first line may take any time
 		_ = http.NewResponseController(w).Flush() // an error is that of the first write
 	}
 	if err := copyOn(w, answer.Body, func() bool { return s.auth.isValid(who, time.Now()) }); err != nil {
@@ -141,8 +142,8 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, c call) error {
 }
 
 // isEndless reports whether the answer to a request of superd may have no end.
-func isEndless(r *http.Request) bool {
-	return strings.HasSuffix(r.URL.Path, "/watch") || r.URL.Query().Has("follow")
+func isEndless(path string, query url.Values, form string) bool {
+	return strings.HasSuffix(path, "/watch") || query.Has("follow") || values(form).Has("follow")
 }
 
 // values returns those of a form that can be read: superd says what is wrong with the others.

@@ -302,12 +302,11 @@ func (f *feed) update(ctx context.Context, text []byte, asked uint64) error {
 	return nil
 }
 
-// timeless returns a status without what changes with time alone. superd computes since anew for
-// each answer, and its last digits differ. Within a string the quotes of the names would have
-// backslashes.
+// timeless returns a status without what changes with time alone. Within a string the quotes of the
+// names would have backslashes.
 func timeless(raw []byte) []byte {
 	key := make([]byte, 0, len(raw))
-	for _, name := range []string{`"since":`, `"uptime_s":`, `"next_start_in_s":`} {
+	for _, name := range []string{`"uptime_s":`, `"next_start_in_s":`} {
 		before, after, found := bytes.Cut(raw, []byte(name))
 		if !found {
 			continue

@@ -56,11 +56,17 @@ type question struct {
 	path  string // escaped
 	query url.Values
 	form  io.Reader // body; nil: none
+	waits bool      // the answer may come at any time; otherwise superd gives it at once
 }
 
 // ask makes a request and returns the answer, whose body the caller closes. The error is a
 // [control.Error] if superd refuses the request or does not answer.
 func (h *host) ask(ctx context.Context, q question) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if !q.waits {
+		late := time.AfterFunc(h.timeout, func() { cancel(errLate) })
+		defer late.Stop()
+	}
 	target := "http://superd" + q.path
 	if len(q.query) > 0 {
 		target += "?" + q.query.Encode()
@@ -71,6 +77,7 @@ func (h *host) ask(ctx context.Context, q question) (*http.Response, error) {
 	}
 	r, err := http.NewRequestWithContext(ctx, method, target, q.form)
 	if err != nil {
+		cancel(nil)
 		return nil, fmt.Errorf("make request: %w", err)
 	}
 	if q.form != nil {
@@ -78,31 +85,28 @@ func (h *host) ask(ctx context.Context, q question) (*http.Response, error) {
 	}
 	answer, err := h.client.Do(r)
 	if err != nil {
+		defer cancel(nil)
 		return nil, h.unanswered(ctx, err)
 	}
+	answer.Body = &body{answer.Body, func() { cancel(nil) }}
 	return answer, nil
 }
 
 // stream makes a request whose answer does not end, or is long. Any other answer than a success is
 // an error.
 func (h *host) stream(ctx context.Context, q question) (io.ReadCloser, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	late := time.AfterFunc(h.timeout, func() { cancel(errLate) })
 	answer, err := h.ask(ctx, q)
-	late.Stop()
 	if err != nil {
-		cancel(nil)
 		return nil, err
 	}
 	if answer.StatusCode/100 != 2 {
-		defer cancel(nil)
 		defer answer.Body.Close()
 		text, _ := io.ReadAll(io.LimitReader(answer.Body, maxErrorBytes))
 		e := &control.Error{Status: answer.StatusCode, Message: strings.TrimSpace(string(text))}
 		_ = json.Unmarshal(text, e) // another server's message stays as it is
 		return nil, e
 	}
-	return &body{answer.Body, func() { cancel(nil) }}, nil
+	return answer.Body, nil
 }
 
 // A body ends its request when it is closed.

@@ -142,6 +142,11 @@ func TestHungSuperd(t *testing.T) {
 	if f := s.stream("/stream", nil).next("snapshot", "down"); f.kind != "down" {
 		t.Errorf("a new page: %+v", f)
 	}
+	for _, path := range []string{"/api/v1/status", "/api/healthz"} {
+		if answer, text := s.do(request{path: path, token: viewerToken}); answer.StatusCode != 503 || !strings.Contains(text, "sends nothing") {
+			t.Errorf("%s of a superd that hangs: %d %s", path, answer.StatusCode, text)
+		}
+	}
 	hang(false)
 	c.next("up")
 	c.next("snapshot")

@@ -14,25 +14,37 @@ import (
 // A Condition is a condition that all instances must meet.
 type Condition struct {
 	Name   string
-	met    func(s *control.Status, before *control.Exit) bool
+	met    func(s *control.Status, before before) bool
 	last   []control.Status
-	before map[string]*control.Exit // ends of runs at the begin of the wait, by instance
+	before map[string]before // by instance
 }
 
-// conditions have for each condition whether an instance meets it. before is the end of its last
-// run at the begin of the wait.
+// before is what the wait has first seen of an instance.
+type before struct {
+	pid    int  // of the main process; 0: it has had none so far
+	exited bool // a run had ended
+}
+
+// conditions have for each condition whether an instance meets it.
 var conditions = []struct {
 	name string
-	met  func(s *control.Status, before *control.Exit) bool
+	met  func(s *control.Status, before before) bool
 }{
-	{"ready", func(s *control.Status, _ *control.Exit) bool { return s.Up() }},
-	{"healthy", func(s *control.Status, _ *control.Exit) bool { return s.Up() && s.Healthy != nil && *s.Healthy }},
-	{"stopped", func(s *control.Status, _ *control.Exit) bool { return rests(s) }},
-	{"exited", func(s *control.Status, before *control.Exit) bool {
-		ended := s.Exit != nil && (before == nil || !s.Exit.At.Equal(before.At))
+	{"ready", func(s *control.Status, _ before) bool { return s.Up() }},
+	{"healthy", func(s *control.Status, _ before) bool { return s.Up() && s.Healthy != nil && *s.Healthy }},
+	{"stopped", func(s *control.Status, _ before) bool { return rests(s) }},
+	{"exited", func(s *control.Status, before before) bool {
+		ended := s.Exit != nil && !before.exited || before.pid != 0 && pidOf(s) != before.pid
 		return ended || rests(s) || s.State == control.StateBackoff
 	}},
-	{"failed", func(s *control.Status, _ *control.Exit) bool { return s.State == control.StateFailed }},
+	{"failed", func(s *control.Status, _ before) bool { return s.State == control.StateFailed }},
+}
+
+func pidOf(s *control.Status) int {
+	if s.Pid == nil {
+		return 0
+	}
+	return *s.Pid
 }
 
 // rests reports whether the instance has no process, and none is due soon.
@@ -65,14 +77,19 @@ func For(condition string) (*Condition, error) {
 func (a *Condition) Observe(all []control.Status) (met bool, err error) {
 	a.last = all
 	if a.before == nil {
-		a.before = map[string]*control.Exit{}
-		for i := range all {
-			a.before[all[i].Name] = all[i].Exit
-		}
+		a.before = map[string]before{}
 	}
 	met = len(all) > 0
 	for i := range all {
 		s := &all[i]
+		b, seen := a.before[s.Name]
+		if !seen {
+			b.exited = s.Exit != nil
+		}
+		if b.pid == 0 {
+			b.pid = pidOf(s)
+		}
+		a.before[s.Name] = b
 		if s.State == control.StateFailed && (a.Name == "ready" || a.Name == "healthy") {
 			return false, fmt.Errorf("wait for %s: %s has failed: %s", a.Name,
 				terminal.Sanitize(s.Name), report.OneLine(report.Shown(s.Reason, func(why string) string { return why })))
