@@ -106,6 +106,7 @@ func TestSimulationSeeds(t *testing.T) {
 		{1804000000070880, superd, "a roll that fails for its extra replica stays held: TestNext in rolling"},
 		{1804000000086576, superd, "as 1804000000070880"},
 		{3986, superd, "the private_tmp of a start that superd was killed during is not removed"},
+		{1818000000283984, superd, "a roll without turns can't continue after a crash: TestContinueWithoutTurns in rolling"},
 		{1816000000013807, observer, "a program that was removed while a connection waits is added again"},
 	}
 	// With log files: a program kept a file that another one waited for, and replacements kept a

@@ -104,6 +104,9 @@ func (r *Roll) Restart(runs map[string]string) {
 // Resume returns the roll of a predecessor.
 func Resume(v snapshot.Roll) *Roll {
 	r := &Roll{Roll: v}
+	if r.Turns == nil { // the record of a roll without turns has none
+		r.Turns = map[string]snapshot.Turn{}
+	}
 	r.count()
 	return r
 }

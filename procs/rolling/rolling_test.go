@@ -200,6 +200,15 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
+// TestContinueWithoutTurns: a roll whose replicas were all removed goes on after a crash.
+func TestContinueWithoutTurns(t *testing.T) {
+	r := Resume(snapshot.Roll{Stage: snapshot.RollAwaits, Extra: 1, Canary: true})
+	failed := with(up(1, 1), 1, func(p *Replica) { p.Is, p.Extra = Failed, true })
+	if !r.Continue(failed, 1) || len(r.Turns) != 1 {
+		t.Errorf("it continues as %+v", r)
+	}
+}
+
 // TestText: a roll as people read of it, in each stage.
 func TestText(t *testing.T) {
 	v := snapshot.Roll{Extra: 1, Failure: "x", Turns: map[string]snapshot.Turn{"web@1": {Taken: true}, "web@2": {}}}
