@@ -67,6 +67,14 @@ func needed() []Finding {
 			}
 			return err
 		}),
+		try("accept4", "answer requests on its control socket", acceptNone),
+		try("recvmsg", "pass descriptors from the supervisor to the keeper", passMessage),
+		try("ioctl", "count the bytes in a pipe (TIOCINQ)", func() error {
+			return withPipes(func(from, _ int) error {
+				_, err := unix.IoctlGetInt(from, unix.TIOCINQ)
+				return err
+			})
+		}),
 		try("prctl", "become the parent of orphans (PR_SET_CHILD_SUBREAPER)", func() error {
 			var is int32
 			return prctlSubreaper(&is)

@@ -12,6 +12,36 @@ func prctlSubreaper(is *int32) error {
 	return unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(is)), 0, 0, 0)
 }
 
+// acceptNone accepts from a socket that nobody knows: none waits, which is EAGAIN.
+func acceptNone() error {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	// The kernel chooses a name. Whether it may listen, the control socket shows
+	if unix.Bind(fd, &unix.SockaddrUnix{}) != nil || unix.Listen(fd, 1) != nil {
+		return nil
+	}
+	_, _, err = unix.Accept4(fd, unix.SOCK_CLOEXEC)
+	return err
+}
+
+// passMessage sends itself a message.
+func passMessage() error {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(pair[0])
+	defer unix.Close(pair[1])
+	if err := unix.Sendmsg(pair[0], []byte{0}, nil, nil, unix.MSG_NOSIGNAL); err != nil {
+		return err
+	}
+	_, _, _, _, err = unix.Recvmsg(pair[1], make([]byte, 1), nil, unix.MSG_DONTWAIT)
+	return err
+}
+
 // epollPwait2 waits on an empty epoll instance with a time-out of 0.
 func epollPwait2() error {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)

@@ -2,6 +2,7 @@ package tests
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -272,5 +273,30 @@ func TestConnectionsPerSource(t *testing.T) {
 		c.SetDeadline(time.Now().Add(5 * time.Second))
 		text, _ := bufio.NewReader(c).ReadString('\n')
 		return strings.HasPrefix(text, "echo")
+	})
+}
+
+// TestFloodOfRefused: connections that are closed at once are throttled, too.
+func TestFloodOfRefused(t *testing.T) {
+	t.Parallel()
+	s, address := acceptSite(t, "max_connections_per_source = 1")
+	s.Start()
+	waitOpen(s, 2)
+	line(t, dial(t, "tcp", address))
+	ctx, cancel := context.WithCancel(t.Context())
+	var flood sync.WaitGroup
+	for range 8 {
+		flood.Go(func() {
+			for ctx.Err() == nil {
+				if c, err := net.Dial("tcp", address); err == nil {
+					c.Close()
+				}
+			}
+		})
+	}
+	defer flood.Wait()
+	defer cancel()
+	harness.Until(t, "the flood is throttled", func() bool {
+		return strings.Contains(s.MustCtl("events").Out, "1000 were refused within a second")
 	})
 }

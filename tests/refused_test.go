@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -115,6 +116,11 @@ func superviseRefused(t *testing.T, r refusal) string {
 		[program.web]
 		command = ["sh", "-c", "echo up; exec sleep infinity"]
 		user = "nobody"
+		[socket.http]
+		listen = "unix:DIR/http.sock"
+		[program.held]
+		command = "sleep infinity"
+		sockets = ["http"]
 		[program.tree]
 		command = ["sh", "-c", "(setsid sh -c 'echo escaped; exec sleep infinity' &); exec sleep infinity"]
 		`)
@@ -155,6 +161,9 @@ func superviseRefused(t *testing.T, r refusal) string {
 	d.Signal(syscall.SIGTERM)
 	if exit := d.Wait(); exit != 0 {
 		t.Errorf("exit status %d after a shutdown, want 0\n%s", exit, d.ErrOut)
+	}
+	if _, err := os.Lstat(s.Path("http.sock")); err == nil {
+		t.Error("the path of a socket is left after a shutdown")
 	}
 	return "supervises"
 }

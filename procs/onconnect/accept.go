@@ -13,8 +13,9 @@ import (
 
 // Limits of what the connections of one program cost superd.
 const (
-	acceptBatch  = 16  // connections that are accepted in one turn
-	acceptMost   = 100 // connections that are accepted within acceptWindow
+	acceptBatch  = 16   // connections that are accepted in one turn
+	acceptMost   = 100  // connections that are accepted within acceptWindow
+	refuseMost   = 1000 // connections that are refused within it
 	acceptWindow = time.Second
 	acceptRetry  = time.Second // after an error
 	spareFor     = time.Minute // until instances without a connection are removed
@@ -27,6 +28,7 @@ type acceptor struct {
 	watched   *watched
 	windowEnd time.Duration
 	accepted  int           // since the window began
+	refused   int           // likewise
 	paused    *loop.Timer   // until it accepts again
 	spare     *loop.Timer   // until instances without a connection are removed
 	reported  time.Duration // when it was last reported that connections wait; 0: never
@@ -131,11 +133,12 @@ func (c *Connectors) free(p *config.Program) int {
 func (c *Connectors) accept(name string, fd *host.SharedFD) {
 	a, p, now := c.acceptors[name], c.Config().Program(name), c.Loop.Now()
 	if now >= a.windowEnd {
-		a.windowEnd, a.accepted = now+acceptWindow, 0
+		a.windowEnd, a.accepted, a.refused = now+acceptWindow, 0, 0
 	}
 	all, err := c.Host.Accept(fd, min(acceptBatch, acceptMost-a.accepted, c.free(p)))
 	for _, one := range all {
 		if limit := p.Sockets.MaxPerSource; limit > 0 && one.Port != "" && c.sources.count(name, one.Addr) >= limit {
+			a.refused++
 			c.refuse(p, a, one)
 			continue
 		}
@@ -145,6 +148,8 @@ func (c *Connectors) accept(name string, fd *host.SharedFD) {
 	switch {
 	case err != nil:
 		c.pause(p, a, acceptRetry, "superd can't accept any: "+err.Error())
+	case a.refused >= refuseMost:
+		c.pause(p, a, a.windowEnd-now, fmt.Sprintf("%d were refused within a second", refuseMost))
 	case a.accepted >= acceptMost:
 		c.pause(p, a, a.windowEnd-now, fmt.Sprintf("%d have come within a second", acceptMost))
 	case c.free(p) == 0:

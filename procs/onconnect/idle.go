@@ -21,6 +21,7 @@ type idler struct {
 	held    []*host.SharedFD
 	watches []*loop.Watch // until the first connection
 	busy    bool          // there was one
+	unseen  bool          // the connections could not be counted, as was logged
 }
 
 // updateIdle begins or ends to wait until a program is idle.
@@ -77,7 +78,14 @@ func (c *Connectors) await(name string, w *idler) {
 		c.Host.SocketConnections(w.held, func(count int, err error) {
 			switch {
 			case c.idle[name] != w: // it has ended meanwhile
-			case count > 0 || err != nil:
+			case err != nil:
+				if !w.unseen {
+					w.unseen = true
+					c.Log.Warn("idle_timeout has no effect: it can't be seen whether the program has connections",
+						"program", name, "error", err)
+				}
+				c.await(name, w)
+			case count > 0:
 				c.await(name, w)
 			default:
 				c.stop(name)

@@ -13,10 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// withFlag has the names of clone(2) with a flag, without which the call works: sandboxes don't
-// know CLONE_PIDFD, and many systems have no user namespaces.
-var withFlag = map[string]uint32{
-	"clone_pidfd": unix.CLONE_PIDFD, "clone_newuser": unix.CLONE_NEWUSER,
+// withFlag has the names of calls that are refused with a bit in their first argument only:
+// sandboxes don't know CLONE_PIDFD, many systems have no user namespaces, and services may be
+// confined to some families of sockets.
+var withFlag = map[string]struct{ call, flag uint32 }{
+	"clone_pidfd":   {unix.SYS_CLONE, unix.CLONE_PIDFD},
+	"clone_newuser": {unix.SYS_CLONE, unix.CLONE_NEWUSER},
+	"netlink":       {unix.SYS_SOCKET, unix.AF_NETLINK}, // superd uses none of those above it
 }
 
 // Refusable returns the system calls that the mode refuse knows, by name.
@@ -32,9 +35,10 @@ func Refusable() map[string]uint32 {
 		"seccomp": unix.SYS_SECCOMP,
 		"mount":   unix.SYS_MOUNT, "unshare": unix.SYS_UNSHARE, "setns": unix.SYS_SETNS,
 		"sched_setscheduler": unix.SYS_SCHED_SETSCHEDULER,
+		"accept4":            unix.SYS_ACCEPT4, "recvmsg": unix.SYS_RECVMSG, "ioctl": unix.SYS_IOCTL,
 	}
-	for name := range withFlag {
-		calls[name] = unix.SYS_CLONE
+	for name, with := range withFlag {
+		calls[name] = with.call
 	}
 	switch runtime.GOARCH { // others have no such call, or another number
 	case "amd64":
@@ -59,7 +63,7 @@ func refuse(args []string) error {
 			return fmt.Errorf("refuse %q: no such system call here", name)
 		}
 		refusal := answer(unix.SECCOMP_RET_ERRNO | uint32(errno))
-		if flag := withFlag[name]; flag != 0 {
+		if flag := withFlag[name].flag; flag != 0 {
 			filter = append(filter, load(0), jumpIf(unix.BPF_JEQ, number, 0, 3),
 				load(firstArgument()), jumpIf(unix.BPF_JSET, flag, 0, 1), refusal)
 			continue

@@ -18,6 +18,10 @@ type Connection struct {
 	Addr, Port string
 }
 
+// maxSkipped is how many errors of connections one call of [Accept] passes over. A filter that
+// refuses the call gives such an error, too, and for ever.
+const maxSkipped = 100
+
 // Accept accepts at most so many of the connections that wait. No other process accepts from this
 // socket, except one that a reload is just stopping: with that the accept must not block.
 func Accept(fd, most int) (all []Connection, err error) {
@@ -29,13 +33,14 @@ func Accept(fd, most int) (all []Connection, err error) {
 			err = errors.Join(err, os.NewSyscallError("fcntl", blockErr))
 		}
 	}()
-	for len(all) < most {
+	for skipped := 0; len(all) < most; {
 		c, peer, err := unix.Accept4(fd, unix.SOCK_CLOEXEC)
 		switch {
 		case errors.Is(err, unix.EAGAIN):
 			return all, nil
-		case isOfConnection(err):
-			continue // the next one may be alive
+		case isOfConnection(err) && skipped < maxSkipped:
+			skipped++ // the next one may be alive
+			continue
 		case err != nil:
 			return all, fmt.Errorf("accept: %w", err)
 		}

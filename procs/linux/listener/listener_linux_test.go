@@ -406,3 +406,11 @@ func TestStaleWithLongName(t *testing.T) {
 		unix.Close(fd)
 	}
 }
+
+// TestAcceptRefused: an error that the next call gives, too, is returned in the end.
+func TestAcceptRefused(t *testing.T) {
+	fd := mustOpen(t, &config.Socket{}, fmt.Sprintf("udp:127.0.0.1:%d", freePort(t)))
+	if all, err := Accept(fd, 1); !errors.Is(err, unix.EOPNOTSUPP) || len(all) > 0 {
+		t.Errorf("accept of a socket that accepts none: %v, %v", all, err)
+	}
+}

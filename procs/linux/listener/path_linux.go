@@ -65,6 +65,8 @@ func openUnix(s *config.Socket, a listen.Address) (int, error) {
 	default:
 		if err = Change(fd, s, a); err == nil {
 			linkSpare(a)
+		} else if path := a.Path(); path != "" {
+			_ = unix.Unlink(path) // nobody could connect to it
 		}
 	}
 	return closeIf(err, fd)
@@ -198,31 +200,54 @@ func openOwn(fd int, a listen.Address) (at int, err error) {
 	if err != nil {
 		return -1, &os.PathError{Op: "look at", Path: a.Path(), Err: err}
 	}
-	if dir, err := safepath.OpenDir(filepath.Dir(a.Path())); err == nil {
-		exposed := dir.Exposed()
-		dir.Close()
-		if exposed == "" {
-			return at, nil
-		}
+	if !isExposed(a) {
+		return at, nil
 	}
-	if !isOwn(fd, at, a) {
-		return closeIf(errReplaced, at)
+	if err := proveOwn(fd, at, a); err != nil {
+		return closeIf(err, at)
 	}
 	return at, nil
 }
 
-// isOwn reports whether at is the path to which fd was bound.
-func isOwn(fd, at int, a listen.Address) bool {
+// isExposed reports whether other users may put files at the path of an address; true if that is
+// not known.
+func isExposed(a listen.Address) bool {
+	dir, err := safepath.OpenDir(filepath.Dir(a.Path()))
+	if err != nil {
+		return true
+	}
+	defer dir.Close()
+	return dir.Exposed() != ""
+}
+
+// proveOwn returns nil if at is the path to which fd was bound, [errReplaced] if it is not, and
+// another error if the kernel does not tell. Nobody needs the proof of a path that is not exposed.
+func proveOwn(fd, at int, a listen.Address) error {
 	var own, there unix.Stat_t
-	if unix.Fstat(fd, &own) != nil || unix.Fstat(at, &there) != nil {
-		return false
+	if err := errors.Join(unix.Fstat(fd, &own), unix.Fstat(at, &there)); err != nil {
+		return os.NewSyscallError("fstat", err)
 	}
 	if a.Network == listen.FIFO {
-		return own.Ino == there.Ino && own.Dev == there.Dev
+		if own.Ino != there.Ino || own.Dev != there.Dev {
+			return errReplaced
+		}
+		return nil
+	}
+	if there.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		return errReplaced
 	}
 	// sock_diag has the lower half of an inode
 	socket, err := unixSocket(uint32(own.Ino))
-	return err == nil && there.Mode&unix.S_IFMT == unix.S_IFSOCK && socket.pathInode == uint32(there.Ino)
+	switch {
+	case err != nil && !errors.Is(err, unix.ENOENT) && !isExposed(a):
+		return nil
+	case err != nil && !errors.Is(err, unix.ENOENT):
+		return fmt.Errorf("can't tell whose path it is: %w: allow sockets of AF_NETLINK (sock_diag), or "+
+			"choose a directory that only superd may write", err)
+	case err != nil || socket.pathInode != uint32(there.Ino):
+		return errReplaced
+	}
+	return nil
 }
 
 // Remove removes the path of an open socket, unless another file has taken its place. Of a FIFO it
@@ -283,10 +308,10 @@ func (d directory) removeOwn(fd int, name string, a listen.Address) error {
 	if err != nil {
 		return err
 	}
-	own := isOwn(fd, at, a)
+	err = proveOwn(fd, at, a)
 	unix.Close(at)
-	if !own {
-		return errReplaced
+	if err != nil {
+		return err
 	}
 	return unix.Unlinkat(d.fd, name, 0)
 }
@@ -333,8 +358,8 @@ func Restore(fd int, a listen.Address) (restored bool, err error) {
 		return false, &os.PathError{Op: "look at", Path: spare, Err: err}
 	}
 	defer unix.Close(at)
-	if !isOwn(fd, at, a) {
-		return false, &os.PathError{Op: "use", Path: spare, Err: errReplaced}
+	if err := proveOwn(fd, at, a); err != nil {
+		return false, &os.PathError{Op: "use", Path: spare, Err: err}
 	}
 	err = unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(at), dir.fd, dir.name, unix.AT_SYMLINK_FOLLOW)
 	if err != nil {
