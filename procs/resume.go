@@ -24,7 +24,7 @@ func (c *recovery) adopt() error {
 	c.fds.Inherit(c.options.Predecessor.StoredFDs.Files, r.FDNames())
 	c.sockets.Adopt(r.Sockets)
 	stored := c.options.Predecessor.StoredFDs
-	c.sockets.Take(stored.Given, stored.Files, c.config.active.Sockets)
+	c.sockets.Take(stored.Given, stored.Files, c.socketsToCome(r))
 	c.replicas.restoreScales(r)
 	c.replicas.rolls.restore(r)
 	if r.Incomplete {
@@ -54,6 +54,19 @@ func (c *recovery) adopt() error {
 	c.removeOldNames()
 	c.resume(all)
 	return nil
+}
+
+// socketsToCome returns the sockets of the configurations that become active until the start ends:
+// what systemd passes may be for the last one.
+func (c *recovery) socketsToCome(r *snapshot.Snapshot) []*config.Socket {
+	all := slices.Clone(c.config.active.Sockets)
+	if next := r.Config(); next != nil {
+		all = append(all, next.Sockets...)
+	}
+	if !c.options.Predecessor.Resumed {
+		all = append(all, c.options.Config.Sockets...)
+	}
+	return all
 }
 
 // resume resumes all recovered instances.

@@ -406,6 +406,45 @@ func TestSocketsOfSystemd(t *testing.T) {
 	}
 }
 
+// TestGivenSocketOfNewConfiguration: a successor takes a socket of systemd that only its own
+// configuration has, and not that of the superd before.
+func TestGivenSocketOfNewConfiguration(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	file, err := l.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	s := harness.NewSite(t, `
+		[program.plain]
+		command = "sleep infinity"
+		`)
+	d := s.Start(harness.NoKeeper)
+	s.WaitRunning()
+	s.Kill(d.Pid, syscall.SIGKILL)
+	s.Configure(fmt.Sprintf(`
+		[socket.http]
+		listen = %q
+		[program.web]
+		command = ["child", "serve", "3"]
+		sockets = ["http"]
+		`, l.Addr()))
+	d = s.Start(harness.NoKeeper, harness.Under("export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=http; exec \"$@\""),
+		func(cmd *exec.Cmd) { cmd.ExtraFiles = []*os.File{file} })
+	s.WaitState("web", "running")
+	if text := d.ErrOut.String(); !strings.Contains(text, "socket taken from systemd") || strings.Contains(text, "does not have") {
+		t.Errorf("the socket is not taken:\n%s", text)
+	}
+	if _, err := ask("tcp", l.Addr().String(), "hello"); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestStartOnConnect: the first connection starts a program, also after a kill of superd, and again
 // when it has ended. What the operator stops stays down until the operator starts it.
 func TestStartOnConnect(t *testing.T) {

@@ -201,11 +201,13 @@ func (k *Host) RemoveDirectories(paths []string, done func(error)) (cancel func(
 	return func() { canceled.Store(true) }
 }
 
-// endRemovals lets superd end after the removals, if they do not hang. The next superd removes what
-// is left.
+// endRemovals lets superd end after the removals, if they do not hang: a successor must not have
+// names removed later. It removes what is left.
 func (k *Host) endRemovals() {
 	ended := make(chan struct{})
 	go func() {
+		k.unlinking.Wait()
+		k.closing.Wait()
 		k.removing.Wait()
 		close(ended)
 	}()

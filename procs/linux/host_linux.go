@@ -58,6 +58,10 @@ type Host struct {
 	pidPaths    sync.Map          // paths of the files that are read or will be
 	binds       workers.Pool      // one worker that opens sockets without a path
 	pathBinds   workers.Pool      // workers that open those with a path
+	closes      workers.Pool      // workers that remove the paths of sockets
+	closing     workers.Job       // their work
+	// Closed when the last removal of a path has ended, by path; loop only
+	pathRemovals map[string]chan struct{}
 	// One worker that finds who has sockets, and how many connections they have
 	socketQueries workers.Pool
 	queues        queueQueries
@@ -111,10 +115,10 @@ func New(l *loop.Loop, o Options) (*Host, error) {
 	k := &Host{loop: l, openFiles: o.OpenFiles, slots: slots, runtimeDir: o.RuntimeDir, fifoDir: o.FIFODir, keeper: o.KeeperPid, log: o.Log, sigchld: o.SIGCHLD, null: null, oomScoreAdj: oomScoreAdj, ambient: privilege.Ambient()}
 	k.starts.crowded = k.crowded(o.Crowd)
 	k.gate.init()
+	k.pathRemovals = map[string]chan struct{}{}
 	k.unlinks.Limit, k.removals.Limit, k.pidFiles.Limit = unlinkSlots, removeSlots, pidFileSlots
-	k.binds.Limit, k.socketQueries.Limit, k.pathBinds.Limit = 1, 1, socketSlots
+	k.binds.Limit, k.socketQueries.Limit, k.pathBinds.Limit, k.closes.Limit = 1, 1, socketSlots, socketSlots
 	l.Root().Defer(k.endRemovals)
-	l.Root().Defer(k.unlinking.Wait) // a successor must not have names removed later
 	if err := k.startTrees(o); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -66,10 +67,60 @@ func TestSocketPathsAtTheEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.On(func() { b.kernel.RemoveSocket(b.kernel.TakeSocket(fd), a) })
-		b.kernel.unlinking.Wait()
+		b.kernel.closing.Wait()
 		if _, err := os.Lstat(a.Address); (err == nil) != (network == listen.FIFO) {
 			t.Errorf("%s: %v", a, err)
 		}
+	}
+}
+
+// TestHungSocketPath: a removal that hangs delays no start, no socket at another path and no end of
+// superd; the same path waits for it.
+func TestHungSocketPath(t *testing.T) {
+	b := newTreeBed(t, true)
+	hung := listen.Address{Network: listen.Unix, Address: filepath.Join(b.Dir, "hung")}
+	fd, err := listener.Open(&config.Socket{Backlog: 5}, hung)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release, opened := make(chan struct{}), make(chan string, 2)
+	released := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(released)
+	open := func(a listen.Address) {
+		spec := &host.SocketSpec{Address: a, Settings: &config.Socket{Backlog: 5}, Intend: func() error { return nil }, Store: func(int) {}}
+		b.kernel.OpenSocket(spec, func(fd *host.SharedFD, err error) {
+			if err != nil {
+				t.Error(err)
+			} else {
+				fd.Release()
+			}
+			opened <- a.Address
+		})
+	}
+	started := make(chan linuxtest.Result, 1)
+	other := listen.Address{Network: listen.Unix, Address: filepath.Join(b.Dir, "other")}
+	program := &config.Program{Name: "web", Command: []string{"/bin/true"}, Settings: &config.Settings{}}
+	spec := b.Spec(b.NewTree("web"), program)
+	b.On(func() {
+		b.kernel.pathRemovals[hung.Address] = release // as of one before that hangs
+		b.kernel.RemoveSocket(b.kernel.TakeSocket(fd), hung)
+		open(hung)
+		open(other)
+		b.Spawn(spec, started)
+	})
+	if result := linuxtest.Await(t, started, "the start"); result.Err != nil {
+		t.Fatal(result.Err)
+	} else {
+		unix.Close(result.Child.ReadFDs[0])
+	}
+	if first := linuxtest.Await(t, opened, "the other socket"); first != other.Address {
+		t.Errorf("first opened: %s", first)
+	}
+	b.kernel.endRemovals() // returns
+	released()
+	linuxtest.Await(t, opened, "the socket at the same path")
+	if _, err := os.Lstat(hung.Address); err != nil {
+		t.Errorf("the path of the new socket: %v", err)
 	}
 }
 

@@ -24,9 +24,10 @@ func (k *Host) socketWorker(a listen.Address, f func()) {
 
 // OpenSocket implements [host.Sockets].
 func (k *Host) OpenSocket(spec *host.SocketSpec, done func(*host.SharedFD, error)) {
+	removed := k.pathRemovals[spec.Address.Path()]
 	k.socketWorker(spec.Address, func() {
-		if spec.Address.Path() != "" {
-			k.unlinking.Wait() // otherwise a path that is made here might be removed
+		if removed != nil {
+			<-removed // otherwise the path that is made here might be removed
 		}
 		fd, err := -1, spec.Intend()
 		if err == nil {
@@ -74,11 +75,22 @@ func (k *Host) RemoveSocket(fd *host.SharedFD, a listen.Address) {
 		fd.Release()
 		return
 	}
-	k.unlinking.Begin(&k.unlinks, func() {
+	path, before, removed := a.Path(), k.pathRemovals[a.Path()], make(chan struct{})
+	k.pathRemovals[path] = removed
+	k.closing.Begin(&k.closes, func() {
+		if before != nil {
+			<-before
+		}
 		if err := listener.Remove(fd.FD(), a); err != nil {
-			k.log.Warn("path of a socket not removed", "path", a.Path(), "error", err)
+			k.log.Warn("path of a socket not removed", "path", path, "error", err)
 		}
 		fd.Release()
+		close(removed)
+		k.loop.Post(func() {
+			if k.pathRemovals[path] == removed {
+				delete(k.pathRemovals, path)
+			}
+		})
 	})
 }
 

@@ -411,18 +411,20 @@ func (s *Set) Take(given map[string]string, files map[string]int, all []*config.
 	names := slices.Sorted(maps.Keys(given))
 	for _, c := range all {
 		for _, a := range c.Listen {
-			if len(c.Invalid) > 0 || s.find(a) != nil {
+			if len(c.Invalid) > 0 {
 				continue
 			}
-			for _, name := range names {
+			i := slices.IndexFunc(names, func(name string) bool {
 				at, err := s.Host.SocketAddress(files[name])
-				if given[name] != c.FDName || err != nil || at.Network != a.Network || at.Address != a.Address {
-					continue
-				}
-				s.takeGiven(name, a, c)
-				names = slices.DeleteFunc(names, func(other string) bool { return other == name })
-				break
+				return given[name] == c.FDName && err == nil && at.Network == a.Network && at.Address == a.Address
+			})
+			if i < 0 {
+				continue
 			}
+			if s.find(a) == nil { // otherwise a predecessor has taken it, and it was passed again
+				s.takeGiven(names[i], a, c)
+			}
+			names = slices.Delete(names, i, i+1)
 		}
 	}
 	for _, name := range names {
