@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -255,4 +256,19 @@ func TestPackaging(t *testing.T) {
 			t.Errorf("the dashboard does not show %s", name)
 		}
 	}
+}
+
+// TestHungSource: a superd that hangs is reported before Prometheus gives up.
+func TestHungSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs := func(ctx context.Context) (control.Counters, error) {
+			<-ctx.Done()
+			return control.Counters{}, ctx.Err()
+		}
+		answer, begun := httptest.NewRecorder(), time.Now()
+		Handler(hangs).ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+		if body := answer.Body.String(); !strings.Contains(body, "\nsuperd_up 0\n") || time.Since(begun) >= 10*time.Second {
+			t.Errorf("after %v: %s", time.Since(begun), body)
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -19,12 +20,17 @@ import (
 // A Source returns what metrics are made of, as [control.Client.Counters] does.
 type Source func(ctx context.Context) (control.Counters, error)
 
+// answerTimeout is how long a scrape waits for superd. Prometheus waits 10 s for the scrape.
+const answerTimeout = 5 * time.Second
+
 // Handler returns the handler of /metrics. It answers in the classic text format or in OpenMetrics,
 // as the header Accept says. Without an answer of superd it reports superd_up as 0.
 func Handler(source Source) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		gather := func() ([]*dto.MetricFamily, error) {
-			c, err := source(r.Context())
+			ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
+			defer cancel()
+			c, err := source(ctx)
 			if err != nil {
 				return Families(nil), nil //nolint:nilerr // superd_up tells it
 			}

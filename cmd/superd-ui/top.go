@@ -69,13 +69,7 @@ func topSources(config, runtimeDir string, hosts []string) (all []top.Source, er
 		}
 		return []top.Source{{Client: control.NewClient(socket)}}, nil
 	}
-	var args []string
-	if config != "" {
-		args = append(args, "--config", config)
-	}
-	if runtimeDir != "" {
-		args = append(args, "--runtime-dir", runtimeDir)
-	}
+	args := remoteArgs(config, runtimeDir)
 	for i, name := range hosts {
 		if err := remote.CheckName(name); err != nil {
 			return nil, fmt.Errorf("read --host: %w", err)
@@ -87,6 +81,17 @@ func topSources(config, runtimeDir string, hosts []string) (all []top.Source, er
 		all = append(all, top.Source{Host: name, Client: control.NewClient(name, control.WithConnect(h.Dial))})
 	}
 	return all, nil
+}
+
+// remoteArgs returns the flags by which `superd ctl proxy` on another host finds its superd.
+func remoteArgs(config, runtimeDir string) (args []string) {
+	if config != "" {
+		args = append(args, "--config", config)
+	}
+	if runtimeDir != "" {
+		args = append(args, "--runtime-dir", runtimeDir)
+	}
+	return args
 }
 
 // anyAnswers returns an error if none of the sources answers, or none has the names. Later the

@@ -122,6 +122,14 @@ func (f *webFlags) configuration(flags *pflag.FlagSet, stderr io.Writer) (*confi
 	if (w.TLSCert == "") != (w.TLSKey == "") {
 		return nil, errors.New("read flags: --tls-cert and --tls-key need each other: add the other one")
 	}
+	for _, name := range s.Hosts {
+		if err := pages.CheckHostName(name); err != nil {
+			return nil, fmt.Errorf("read --allow-host: %w", err)
+		}
+	}
+	if _, _, err := net.SplitHostPort(w.Listen); err != nil {
+		return nil, fmt.Errorf("read --listen: %w: write HOST:PORT, such as %s", err, pages.DefaultListen)
+	}
 	return conf, nil
 }
 
@@ -153,10 +161,6 @@ func (f *webFlags) serve(ctx context.Context, conf *config.Config, stderr io.Wri
 	if options.Hosts, err = f.superds(); err != nil {
 		return usageError{err}
 	}
-	tokenFile := cmp.Or(w.TokenFile, usualTokenFile())
-	if options.Tokens, err = loadTokens(tokenFile, w.ViewerTokenFile, stderr); err != nil {
-		return err
-	}
 	var certificate *web.Certificate
 	if w.TLSCert != "" {
 		if certificate, err = web.LoadCertificate(w.TLSCert, w.TLSKey, log); err != nil {
@@ -165,6 +169,11 @@ func (f *webFlags) serve(ctx context.Context, conf *config.Config, stderr io.Wri
 	}
 	listener, err := web.Listen(ctx, w.Listen, certificate != nil)
 	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	tokenFile := cmp.Or(w.TokenFile, usualTokenFile()) // made only if the pages can be served
+	if options.Tokens, err = loadTokens(tokenFile, w.ViewerTokenFile, stderr); err != nil {
 		return err
 	}
 	bound := listener.Addr().(*net.TCPAddr) //nolint:forcetypeassert // web.Listen says so
@@ -245,7 +254,7 @@ func (f *webFlags) superds() (all []web.Host, err error) {
 		if err := remote.CheckName(name); err != nil {
 			return nil, fmt.Errorf("read --host: %w", err)
 		}
-		h := &remote.Host{Name: name, SSH: os.Getenv("SUPERD_SSH"), Timeout: hostTimeout}
+		h := &remote.Host{Name: name, SSH: os.Getenv("SUPERD_SSH"), Args: remoteArgs(f.config, f.runtimeDir), Timeout: hostTimeout}
 		all = append(all, web.Host{Name: name, Dial: h.Dial})
 	}
 	return all, nil

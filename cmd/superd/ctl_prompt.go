@@ -54,7 +54,7 @@ func readsKeys(words []string) bool {
 	if slices.Contains(words, "--help") {
 		return false
 	}
-	return slices.Contains([]string{"exec", "shell", "edit"}, words[0]) ||
+	return slices.Contains([]string{"attach", "exec", "shell", "edit"}, words[0]) ||
 		slices.ContainsFunc(words, func(word string) bool {
 			value, set := strings.CutPrefix(word, "--watch=")
 			short := strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "--") && strings.Contains(word, "w")

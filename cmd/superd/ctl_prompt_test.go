@@ -10,6 +10,7 @@ func TestReadsKeys(t *testing.T) {
 	for line, want := range map[string]bool{
 		"superd ctl exec web":   true,
 		"ctl edit":              true,
+		"attach web":            true,
 		"shell web":             true,
 		"status -w":             true,
 		"status --watch=true":   true,

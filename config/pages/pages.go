@@ -37,11 +37,16 @@ var Address = codec.Text("host:port", "a string", func(s string) (string, error)
 
 // HostName reads the name of a host.
 var HostName = codec.Text("host name", "a string", func(s string) (string, error) {
-	if s == "" || strings.ContainsAny(s, ":/*@ \t\r\n") {
-		return "", fmt.Errorf(`must be the name of a host, got %s: write "superd.example.org"`, document.Quote(s))
-	}
-	return s, nil
+	return s, CheckHostName(s)
 }, codec.QuoteSet).Matching(`^[^:/*@ \t\r\n]+$`)
+
+// CheckHostName returns why s is not the name of a host.
+func CheckHostName(s string) error {
+	if s == "" || strings.ContainsAny(s, ":/*@ \t\r\n") {
+		return fmt.Errorf(`must be the name of a host, got %s: write "superd.example.org"`, document.Quote(s))
+	}
+	return nil
+}
 
 // Check returns what `superd web` would refuse, and the keys that it concerns; nil: nothing.
 func (s *Settings) Check() (keys []string, err error) {

@@ -322,8 +322,9 @@ export class LogPane {
   }
 
   #toEnd() {
-    this.moving = true;
+    const before = this.pane.scrollTop;
     this.pane.scrollTop = this.pane.scrollHeight;
+    this.moving = this.pane.scrollTop !== before; // otherwise no scroll event comes
   }
 
   // Whoever scrolls up wants to read, and follows again at the end.

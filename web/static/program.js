@@ -168,7 +168,7 @@ class Program {
   }
 
   #event(e) {
-    if (!this.name || e.instance !== this.name) return;
+    if (!this.name || e.instance !== this.name && e.cursor !== 0) return;
     this.panel?.event?.(e);
     // Several events come together: one question is enough.
     clearTimeout(this.asking);

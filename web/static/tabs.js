@@ -57,7 +57,8 @@ class Events {
     this.list = new EventList(null);
     this.note = el("p", { class: "quiet" }, "Loading …");
     this.node = el("div", {}, this.list.node, this.note);
-    this.#load(api, name);
+    this.load = () => this.#load(api, name);
+    this.load();
   }
 
   close() {
@@ -77,7 +78,8 @@ class Events {
   }
 
   event(e) {
-    if (this.last !== undefined && e.cursor > this.last) {
+    if (e.cursor === 0) this.load(); // superd has begun a new event log
+    else if (this.last !== undefined && e.cursor > this.last) {
       this.last = e.cursor;
       this.list.add(e);
     }

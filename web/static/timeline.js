@@ -176,6 +176,11 @@ class Timeline {
   #live() {
     this.timer = undefined;
     const last = this.events.at(-1)?.cursor ?? 0;
+    if (this.waiting.some((e) => e.cursor === 0)) { // superd has begun a new event log
+      this.waiting = [];
+      this.#load();
+      return;
+    }
     const fresh = this.waiting.filter((e) => e.cursor > last);
     this.waiting = [];
     if (fresh.length === 0) return;
