@@ -5,8 +5,9 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
+
+	"superd/config/document"
 )
 
 // A SetKey is a key whose value is not the built-in default.
@@ -33,7 +34,7 @@ func (p *Program) SetKeys() []SetKey {
 	all := setKeys("program", p.builder())
 	for i, k := range all {
 		if k.Name == "environment" {
-			all[i].Value = variables(p.Environment, strconv.Quote)
+			all[i].Value = variables(p.Environment, document.String)
 		}
 	}
 	return all
@@ -56,7 +57,7 @@ func (c *Config) SetKeys() (all []SetKey) {
 func variables(values map[string]string, show func(string) string) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		all = append(all, fmt.Sprintf("%s = %s", name, show(values[name])))
+		all = append(all, fmt.Sprintf("%s = %s", document.Key(name), show(values[name])))
 	}
 	return "{ " + strings.Join(all, ", ") + " }"
 }

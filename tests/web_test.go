@@ -224,7 +224,7 @@ func TestWebRefuses(t *testing.T) {
 		errOut string
 	}{
 		{append(token, "--listen", "0.0.0.0:0"), 1, "others could read the token on the way: name a certificate"},
-		{append(token, "--listen", "9001"), 1, "write HOST:PORT"},
+		{append(token, "--listen", "9001"), 2, "write HOST:PORT"},
 		{[]string{"-c", "other.toml"}, 2, "other.toml:2:10: web.listen: 0.0.0.0 is beyond the loopback interface"},
 		{[]string{"-c", "none.toml"}, 2, "none.toml"},
 		{[]string{"--token-file", s.Path("open")}, 1, "others may read or change"},

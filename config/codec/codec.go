@@ -54,7 +54,7 @@ func QuoteSet(s string) string {
 	if s == "" {
 		return ""
 	}
-	return strconv.Quote(s)
+	return document.String(s)
 }
 
 // Boolean reads true or false.

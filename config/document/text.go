@@ -1,6 +1,7 @@
 package document
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
@@ -13,6 +14,39 @@ func Quote(s string) string {
 		return strconv.Quote(s[:most]) + "…"
 	}
 	return strconv.Quote(s)
+}
+
+// String returns s as a string of TOML.
+func String(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r < 0x20 || r == 0x7f:
+			fmt.Fprintf(&b, `\u%04X`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// Key returns a name as a key of TOML, with quotes if it needs them.
+func Key(name string) string {
+	for i := range len(name) {
+		c := name[i]
+		if ('a' > c || c > 'z') && ('A' > c || c > 'Z') && ('0' > c || c > '9') && c != '_' && c != '-' {
+			return String(name)
+		}
+	}
+	if name == "" {
+		return `""`
+	}
+	return name
 }
 
 // Printable returns s with escapes for all characters that could disturb a terminal.

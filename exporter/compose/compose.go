@@ -76,9 +76,11 @@ func (e *exporting) services(p *manifest.Program) (all []entry) {
 	before := ""
 	for i, hook := range p.PreStart {
 		name := fmt.Sprintf("%s-pre-start-%d", p.ID, i+1)
-		s := e.container(p, "pre_start", hook, p.HooksUser).Set("restart", "no")
+		s := e.container(p, "pre_start", hook, p.HooksUser).Set("restart", "no").Set("profiles", profiles(p))
 		if before != "" {
 			s.Set("depends_on", yamltext.Of(before, yamltext.Of("condition", "service_completed_successfully")))
+		} else {
+			s.Set("depends_on", e.dependencies(p, "")) // hooks run when what it requires is up
 		}
 		before = name
 		all = append(all, entry{name, s})
@@ -165,11 +167,7 @@ func (e *exporting) main(p *manifest.Program, s *yamltext.Map) {
 	if p.Replicas != 1 {
 		s.Set("scale", p.Replicas)
 	}
-	var profiles []string
-	if !p.Autostart || p.Schedule != "" {
-		profiles = append(profiles, manualProfile)
-	}
-	s.Set("profiles", profiles)
+	s.Set("profiles", profiles(p))
 	labels := yamltext.Of()
 	for _, group := range p.Groups {
 		labels.Set(mark.GroupLabel+group, "true")
@@ -204,15 +202,32 @@ func (e *exporting) main(p *manifest.Program, s *yamltext.Map) {
 		if port.UDP {
 			protocol = "udp"
 		}
-		s.Append("ports", yamltext.Of("target", port.Number, "published", strconv.Itoa(port.Number), "protocol", protocol))
+		s.Append("ports", published(port, protocol))
 	}
 	limits(p, s)
 	s.Set("logging", logging(p))
 	restrictions(p, s)
 }
 
+// published returns a port of the host that leads to the same port of a container.
+func published(port manifest.Port, protocol string) *yamltext.Map {
+	m := yamltext.Of("target", port.Number, "published", strconv.Itoa(port.Number))
+	if port.Host != "" {
+		m.Set("host_ip", port.Host) // otherwise Docker opens it on all interfaces
+	}
+	return m.Set("protocol", protocol)
+}
+
 // manualProfile is that of services that do not start with the others.
 const manualProfile = "manual"
+
+// profiles returns those of the services of a program; nil: they start with the others.
+func profiles(p *manifest.Program) []string {
+	if p.Autostart && p.Schedule == "" {
+		return nil
+	}
+	return []string{manualProfile}
+}
 
 // healthcheck returns the check by a command: Docker has no other. Without health it is that of
 // ready.

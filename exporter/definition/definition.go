@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"superd/config"
+	"superd/config/document"
 	"superd/config/receiver"
 )
 
@@ -36,6 +36,9 @@ func New(c *config.Config) (*Definition, error) {
 		}
 		before := len(d.meaningless)
 		for _, mistake := range read.Errors {
+			if !strings.Contains(mistake.Err.Error(), "has no meaning") {
+				return nil, fmt.Errorf("write the configuration as one file: %w", mistake)
+			}
 			d.meaningless[strings.ReplaceAll(mistake.Key, `"`, "")] = true
 		}
 		if len(d.meaningless) == before {
@@ -93,7 +96,7 @@ func (d *Definition) Text(logDir string) string {
 		values = slices.DeleteFunc(values, func(k config.SetKey) bool {
 			return k.Table == "superd" && (k.Name == "runtime_dir" || k.Name == "log_dir")
 		})
-		values = slices.Insert(values, 0, config.SetKey{Table: "superd", Name: "log_dir", Value: strconv.Quote(logDir)})
+		values = slices.Insert(values, 0, config.SetKey{Table: "superd", Name: "log_dir", Value: document.String(logDir)})
 	}
 	for _, k := range values {
 		if k.Table != table {
@@ -150,7 +153,7 @@ func assign(b *strings.Builder, name, value string) {
 // name returns the name of a program, a socket or a receiver as part of a header.
 func name(s string) string {
 	if strings.Contains(s, ".") {
-		return strconv.Quote(s)
+		return document.String(s)
 	}
 	return s
 }
@@ -158,7 +161,7 @@ func name(s string) string {
 func list(names []string) string {
 	quoted := make([]string, len(names))
 	for i, n := range names {
-		quoted[i] = strconv.Quote(n)
+		quoted[i] = document.String(n)
 	}
 	return "[" + strings.Join(quoted, ", ") + "]"
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -76,6 +77,7 @@ func plainCron(line string, parsed codec.Schedule) string {
 // A Port is what a socket listens on.
 type Port struct {
 	Socket string
+	Host   string // address of the interface; "": all
 	Number int
 	UDP    bool
 }
@@ -91,12 +93,21 @@ func (p *Program) Ports() (all []Port) {
 			port := Port{Socket: used.Name, UDP: a.Network.IsUDP()}
 			if n := portOf(a); a.Network.IsIP() && !seen[fmt.Sprint(n, port.UDP)] {
 				seen[fmt.Sprint(n, port.UDP)] = true
-				port.Number = n
+				port.Number, port.Host = n, hostOf(a)
 				all = append(all, port)
 			}
 		}
 	}
 	return all
+}
+
+// hostOf returns the address of the interface on which a listens; "" for all.
+func hostOf(a listen.Address) string {
+	host, _, _ := net.SplitHostPort(a.Address)
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		return ""
+	}
+	return host
 }
 
 func portOf(a listen.Address) int {

@@ -48,6 +48,9 @@ func (e *exporting) service(p *manifest.Program, u *unit) {
 	set := func(key, format string, args ...any) { u.set("Service", key, format, args...) }
 	argument, text := notations(p)
 	set("Type", "%s", kind(p))
+	if p.Oneshot() && p.Schedule == "" {
+		set("RemainAfterExit", "yes") // what requires it does not run it again
+	}
 	if p.Ready != nil && p.Ready.Notify || p.Watchdog > 0 {
 		set("NotifyAccess", "all")
 	}

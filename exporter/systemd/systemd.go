@@ -127,11 +127,18 @@ func (e *exporting) program(p *manifest.Program) {
 func (e *exporting) target(p *manifest.Program) {
 	u := &unit{}
 	u.set("Unit", "Description", "all replicas of %s", specifier(p.Name))
+	units, wantedBy := unitsOf(p), "multi-user.target"
+	if p.Schedule != "" {
+		wantedBy = "timers.target"
+		for i := range units {
+			units[i] = strings.TrimSuffix(units[i], ".service") + ".timer"
+		}
+	}
 	if p.Replicas > 0 {
-		u.set("Unit", "Wants", "%s", strings.Join(unitsOf(p), " "))
+		u.set("Unit", "Wants", "%s", strings.Join(units, " "))
 	}
 	if p.Autostart {
-		u.set("Install", "WantedBy", "multi-user.target")
+		u.set("Install", "WantedBy", "%s", wantedBy)
 	}
 	e.add(p.Name+".target", u)
 }
@@ -222,9 +229,10 @@ func (e *exporting) timer(p *manifest.Program) {
 		u.set("Timer", "RandomizedDelaySec", "%s", span(p.ScheduleJitter))
 		u.set("Timer", "FixedRandomDelay", "yes")
 	}
-	if template(p) {
-		p.Note("replicas", "a timer starts one unit: %s.target starts all", p.Name)
-		u.set("Timer", "Unit", "%s.target", p.Name)
+	if template(p) { // a timer starts one unit; the target starts all timers
+		u.set("Unit", "PartOf", "%s.target", p.Name)
+		e.add(p.Name+"@.timer", u)
+		return
 	}
 	if p.Autostart {
 		u.set("Install", "WantedBy", "timers.target")

@@ -133,6 +133,14 @@ func on(n *node) bool { return n != nil && n.text == "true" }
 
 // command sets the command: interpreter, its arguments, script, arguments.
 func (f *file) command(p *draft.Table, n *node, key, script string) {
+	if len(strings.Fields(script)) > 1 { // pm2 runs it by `bash -c`, with nothing else
+		command, _ := draft.Script(script)
+		p.Set("command", command)
+		if n.get("args") != nil {
+			f.note(n, key+".args", "pm2 ignores it, since script has blanks and is a command of a shell")
+		}
+		return
+	}
 	interpreter := text(n, "interpreter", "exec_interpreter")
 	ext := filepath.Ext(script)
 	if interpreter == "" {
@@ -144,10 +152,6 @@ func (f *file) command(p *draft.Table, n *node, key, script string) {
 	var args draft.Command
 	switch interpreter {
 	case "", "none":
-		if words := strings.Fields(script); len(words) > 1 {
-			args = f.words(n, key+".script", script)
-			break
-		}
 		args = draft.Command{script}
 	default:
 		args = append(draft.Command{interpreter}, f.list(n, key, "interpreter_args", "interpreterArgs", "node_args")...)

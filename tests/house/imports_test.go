@@ -159,7 +159,7 @@ var allowed = map[string]string{
 		exporter/systemd`,
 	"exporter/compose": `config config/codec config/directory exporter/manifest exporter/mark
 		exporter/yamltext internal/rlimit internal/signame`,
-	"exporter/definition": "config config/receiver",
+	"exporter/definition": "config config/document config/receiver",
 	"exporter/kubernetes": `config config/directory exporter/manifest exporter/mark exporter/yamltext
 		internal/signame`,
 	"exporter/manifest": `config config/codec config/directory config/document config/environ
