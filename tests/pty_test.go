@@ -206,16 +206,18 @@ func TestPTYReload(t *testing.T) {
 		`
 	s := harness.NewSite(t, program)
 	s.Start()
-	s.WaitLog("web", "none\n")
-	for _, line := range []string{"pty = true", "pty = false", "pty = true"} {
-		before := s.WaitState("web", "running").Pid
-		s.Configure(strings.Replace(program, "log =", line+"\nlog =", 1))
-		s.MustCtl("reload")
-		s.WaitStatus("web", "it has a new run", func(st harness.Status) bool {
-			return st.State == "running" && st.Pid != before
-		})
+	written := ""
+	wait := func(line string) {
+		t.Helper()
+		written += line
+		harness.Until(t, "the run has written", func() bool { return s.MustCtl("logs", "--times=false", "web").Out == written })
 	}
-	harness.Until(t, "all runs have written", func() bool {
-		return s.MustCtl("logs", "--times=false", "web").Out == "none\nterminal\nnone\nterminal\n"
-	})
+	wait("none\n")
+	for _, change := range []struct{ line, writes string }{
+		{"pty = true", "terminal\n"}, {"pty = false", "none\n"}, {"pty = true", "terminal\n"},
+	} {
+		s.Configure(strings.Replace(program, "log =", change.line+"\nlog =", 1))
+		s.MustCtl("reload")
+		wait(change.writes)
+	}
 }
