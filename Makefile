@@ -6,7 +6,7 @@ TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: image help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-sandbox test-limits test-daemons test-sockets test-containers test-engines test-metrics bench bench-sandbox bench-loop bench-quick clean test-schema test-switch test-tini test-web docs test-docs recording packages release test-packages
+.PHONY: image help sim backrefs lives fuzz build shim run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-alerts test-sandbox test-limits test-daemons test-sockets test-containers test-engines test-metrics bench bench-sandbox bench-loop bench-quick clean test-schema test-switch test-tini test-web docs test-docs recording packages release test-packages
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -113,6 +113,9 @@ quick: ## run the tests that find most in little time: no race detector, no simu
 
 test-systemd: build ## test packaging/superd.service under systemd (root; SDBED=script of the test bed)
 	SDBED="$(SDBED)" tests/systemd/run.sh
+
+test-alerts: ## deliver 10,000 alerts while superd is killed again and again (10 minutes)
+	SUPERD_TEST_ALERTS=10000 go test ./tests -run AlertsSurviveKills -count=1 -v -timeout 20m
 
 test-sandbox: ## compare sandboxes with those of systemd (root; 20 seconds; UPDATE=1 writes docs)
 	go test ./tests/sandbox -run Escapes -count=1 -v -timeout 5m -bed "$(abspath $(SDBED))" $(if $(UPDATE),-update)
